@@ -1,0 +1,129 @@
+"""What a pack declares: the environment, its tools, tasks and events.
+
+One declaration shared by disk (``environment.toml``, ``tasks.jsonl``, ``events.jsonl``), memory and
+wire. All structs are frozen and refuse unknown fields, so a typo is an error and not a default.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import msgspec
+
+Runtime = Literal["native", "fastapi", "scenario", "state"]
+Isolation = Literal["environment", "episode", "call"]
+OnError = Literal["rollback", "keep"]
+Difficulty = Literal["easy", "medium", "hard", "expert"]
+Split = Literal["train", "validation", "test"]
+
+
+class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """Base of everything a pack declares."""
+
+
+class Clock(Spec):
+    """The virtual clock: where an episode starts and how far a successful write moves it."""
+
+    start: datetime = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
+    step_seconds: float = 60.0
+    max_wait_seconds: float = 30 * 86_400.0
+
+    @property
+    def start_ms(self) -> int:
+        """Milliseconds since the epoch; a start without a zone is read as UTC."""
+        start = self.start if self.start.tzinfo else self.start.replace(tzinfo=UTC)
+        return round(start.timestamp() * 1000)
+
+
+class Limits(Spec):
+    """What one call and one episode may use."""
+
+    call_seconds: float = 10.0
+    memory_bytes: int = 512 * 1024 * 1024
+    result_bytes: int = 64 * 1024
+    output_bytes: int = 16 * 1024
+    max_steps: int = 30
+
+
+class ChangePolicy(Spec):
+    """Tables and columns whose changes nobody judges (an access log, ``updated_at``)."""
+
+    ignore_tables: tuple[str, ...] = ()
+    ignore_columns: dict[str, tuple[str, ...]] = {}
+
+
+class EnvironmentSpec(Spec):
+    """``environment.toml``. ``name`` matches ``[a-z][a-z0-9_-]{0,39}``."""
+
+    name: str
+    version: str
+    title: str
+    summary: str
+    domain: str = ""
+    tags: tuple[str, ...] = ()
+    licence: str = ""
+    provenance: str = ""
+    runtime: Runtime = "native"
+    isolation: Isolation = "environment"
+    on_error: OnError = "rollback"
+    allow_ddl: bool = False
+    foreign_keys: bool = True
+    clock: Clock = Clock()
+    limits: Limits = Limits()
+    changes: ChangePolicy = ChangePolicy()
+
+
+class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One tool as clients see it; extracted from the pack's code in the guest."""
+
+    name: str
+    description: str
+    input_schema: dict[str, Any]
+    read_only: bool
+    title: str = ""
+    output_schema: dict[str, Any] | None = None
+
+
+class OracleCall(Spec):
+    """One call known to help solve a task.
+
+    A string argument that is exactly ``${N.path}`` stands for a value in the result of oracle call
+    number N (from 0), e.g. ``${0.order_id}`` or ``${2.items.0.sku}``.
+    """
+
+    tool: str
+    arguments: dict[str, Any] = {}
+    expect_error: str | None = None
+    """The error code this call must answer with, where the task is about meeting an error."""
+
+
+class Task(Spec):
+    """One line of ``tasks.jsonl``."""
+
+    id: str
+    instruction: str
+    verifier: dict[str, Any]
+    oracle: tuple[OracleCall, ...] = ()
+    answer: str | None = None
+    """The final answer the oracle gives; only for tasks whose verifier judges one."""
+    max_steps: int | None = None
+    difficulty: Difficulty = "medium"
+    initial: tuple[str, ...] = ()
+    """SQL statements run on the branch before the agent starts; part of the initial state."""
+    tags: tuple[str, ...] = ()
+    split: Split = "train"
+
+
+class Event(Spec):
+    """One line of ``events.jsonl``: a change the world makes when the virtual clock passes ``at``."""
+
+    id: str
+    at: datetime
+    statements: tuple[str, ...]
+    title: str = ""
+
+    @property
+    def at_ms(self) -> int:
+        at = self.at if self.at.tzinfo else self.at.replace(tzinfo=UTC)
+        return round(at.timestamp() * 1000)

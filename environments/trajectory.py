@@ -1,0 +1,80 @@
+"""The record of an episode: steps, what each changed, and the reward with its reasons."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from environments.errors import FaultKind
+
+Actor = Literal["agent", "environment", "fault"]
+Outcome = Literal["complete", "partial", "none", "unset"]
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Base of what is written to the ledger and shown to a trainer."""
+
+
+class StepError(Record):
+    """Why a call did not end well, and whose fault that was."""
+
+    kind: FaultKind
+    code: str
+    message: str
+    details: dict[str, Any] = {}
+    hint: str = ""
+
+
+class Change(Record):
+    """Net row changes one actor made during a step; ``changes`` is ``Changeset.to_json()``."""
+
+    actor: Actor
+    changes: dict[str, Any]
+    event: str | None = None
+
+
+class Step(Record):
+    """One tool call and what came of it."""
+
+    index: int
+    tool: str
+    arguments: dict[str, Any]
+    result: Any = None
+    """The JSON value the tool returned; ``None`` where ``error`` is set."""
+    error: StepError | None = None
+    changes: tuple[Change, ...] = ()
+    clock_ms: int
+    """The virtual clock after the step, milliseconds since the epoch."""
+    latency_ms: float = 0.0
+    truncated: bool = False
+    """Whether the result was cut to the observation limit."""
+    call_key: str | None = None
+    output: str = ""
+    """What the tool printed; never shown to the agent."""
+
+    @property
+    def is_error(self) -> bool:
+        return self.error is not None
+
+
+class Component(Record):
+    """One part of a verdict: an assertion, the frame, the answer."""
+
+    name: str
+    passed: bool
+    weight: float
+    reason: str
+    """Why, in terms of rows; empty where it passed and there is nothing to say."""
+
+
+class Reward(Record):
+    """What an episode earned. ``value`` is ``None`` (outcome ``unset``) only if nobody could score
+    it, and then ``failure_kind`` and ``reason`` say whose fault that was."""
+
+    value: float | None
+    outcome: Outcome
+    mode: str = "binary"
+    components: tuple[Component, ...] = ()
+    reason: str = ""
+    failure_kind: FaultKind | None = None
