@@ -34,7 +34,7 @@ class Change(Record):
     event: str | None = None
 
 
-class Step(Record):
+class Step(Record, kw_only=True):
     """One tool call and what came of it."""
 
     index: int

@@ -1,0 +1,263 @@
+"""Find, hash and read packs. No code of a pack is run here.
+
+A pack is a folder with ``environment.toml``, ``schema.sql``, ``tools.py`` and, as it needs,
+``data.sql`` or ``data/*.jsonl`` and ``data/*.csv``, ``tasks.jsonl``, ``events.jsonl`` and
+``policy.md``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from environments.datafiles import read_tables
+from environments.errors import PackInvalid, UnknownEnvironment, UnknownTask
+from environments.spec import EnvironmentSpec, Event, Spec, Task
+from snapshots.store import Recipe
+
+SHIPPED: Final = Path(__file__).parent / "packs"
+"""The packs that come with the distribution."""
+
+MANIFEST: Final = "environment.toml"
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+_UNKNOWN_FIELD = re.compile(r"unknown field `([^`]*)`")
+_AT = re.compile(r"`\$(?:\.([^`]*))?`")
+_S = TypeVar("_S", bound=Spec)
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """A pack as it lies on disk. ``digest`` covers the names and bytes of all its files."""
+
+    path: Path
+    digest: str
+    spec: EnvironmentSpec
+    tasks: Mapping[str, Task]
+    events: tuple[Event, ...]
+    policy: str
+    recipe: Recipe
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    def task(self, task_id: str) -> Task:
+        """The task of that id. Raises ``UnknownTask`` with close matches."""
+        if task_id in self.tasks:
+            return self.tasks[task_id]
+        raise UnknownTask(
+            f"environment {self.name} has no task {task_id!r}",
+            hint=_near(task_id, list(self.tasks)),
+        )
+
+
+def load_pack(path: Path) -> Pack:
+    """Read a pack whole. Raises ``PackInvalid`` naming file, line and word."""
+    if not (path / MANIFEST).is_file():
+        raise PackInvalid(f"{path} is not a pack: it has no {MANIFEST}")
+    for needed in ("schema.sql", "tools.py"):
+        if not (path / needed).is_file():
+            raise PackInvalid(f"{path.name}: has no {needed}")
+    spec = _read_spec(path / MANIFEST)
+    schema = _read_text(path / "schema.sql")
+    scripts = [schema]
+    if (path / "data.sql").is_file():
+        scripts.append(_read_text(path / "data.sql"))
+    recipe = Recipe(
+        scripts=tuple(scripts),
+        rows=read_tables(path / "data", schema),
+        clock_ms=spec.clock.start_ms,
+        foreign_keys=spec.foreign_keys,
+    )
+    events = sorted(_read_lines(path / "events.jsonl", Event), key=lambda event: event.at_ms)
+    policy = path / "policy.md"
+    return Pack(
+        path=path,
+        digest=pack_digest(path),
+        spec=spec,
+        tasks=MappingProxyType({task.id: task for task in _read_lines(path / "tasks.jsonl", Task)}),
+        events=tuple(events),
+        policy=_read_text(policy) if policy.is_file() else "",
+        recipe=recipe,
+    )
+
+
+def pack_digest(path: Path) -> str:
+    """sha256 over relative names and bytes of a pack's files, caches and dotfiles left out.
+
+    Raises ``PackInvalid`` for a link that leads out of the pack.
+    """
+    total = hashlib.sha256()
+    root = path.resolve()
+    for file in sorted(_files(path), key=lambda file: file.relative_to(path).as_posix()):
+        name = file.relative_to(path).as_posix()
+        if not file.resolve().is_relative_to(root):
+            raise PackInvalid(f"{path.name}: {name} is a link that leads out of the pack")
+        content = file.read_bytes()
+        for part in (name.encode(), content):
+            total.update(len(part).to_bytes(8, "big"))
+            total.update(part)
+    return total.hexdigest()
+
+
+class Catalogue:
+    """The packs under some folders, each root a pack or a folder of packs.
+
+    Listing reads only manifests; a pack is read whole when first asked for, and remembered. A pack
+    that cannot be read is in ``invalid`` and hides no other.
+    """
+
+    def __init__(self, roots: Sequence[Path]) -> None:
+        self.invalid: dict[Path, PackInvalid] = {}
+        self._paths: dict[str, Path] = {}
+        self._packs: dict[str, Pack] = {}
+        for root in roots:
+            for path in _pack_folders(root):
+                try:
+                    self._add(_read_spec(path / MANIFEST).name, path)
+                except PackInvalid as error:
+                    self.invalid[path] = error
+
+    def names(self) -> list[str]:
+        """The names of the environments there are, sorted."""
+        return sorted(self._paths)
+
+    def get(self, name: str) -> Pack:
+        """The pack of that name.
+
+        Raises ``UnknownEnvironment`` (with close matches) and ``PackInvalid``.
+        """
+        if name not in self._paths:
+            for path, error in self.invalid.items():
+                if path.name == name:
+                    raise error
+            raise UnknownEnvironment(
+                f"there is no environment {name!r}", hint=_near(name, self.names())
+            )
+        if name not in self._packs:
+            try:
+                self._packs[name] = load_pack(self._paths[name])
+            except PackInvalid as error:
+                self.invalid[self._paths[name]] = error
+                raise
+        return self._packs[name]
+
+    def _add(self, name: str, path: Path) -> None:
+        other = self._paths.setdefault(name, path)
+        if other.resolve() != path.resolve():
+            raise PackInvalid(
+                f"two packs are named {name}: {other} and {path}", hint="rename one of them"
+            )
+
+
+# --- reading ---------------------------------------------------------------------------------
+
+
+def _pack_folders(root: Path) -> Iterator[Path]:
+    if (root / MANIFEST).is_file():
+        yield root
+    elif root.is_dir():
+        yield from sorted(path.parent for path in root.glob(f"*/{MANIFEST}"))
+    else:
+        raise PackInvalid(f"{root} is neither a pack nor a folder of packs")
+
+
+def _files(path: Path) -> Iterator[Path]:
+    for file in path.rglob("*"):
+        parts = file.relative_to(path).parts
+        if file.is_file() and not any(part.startswith((".", "__pycache__")) for part in parts):
+            yield file
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise PackInvalid(
+            f"{path.parent.name}/{path.name}: byte {error.start} is not UTF-8"
+        ) from None
+
+
+def _read_spec(path: Path) -> EnvironmentSpec:
+    place, text = f"{path.parent.name}/{path.name}", _read_text(path)
+    try:
+        spec = msgspec.convert(tomllib.loads(text), EnvironmentSpec)
+    except tomllib.TOMLDecodeError as error:
+        raise PackInvalid(f"{place}: {error}") from None
+    except msgspec.ValidationError as error:
+        raise _invalid(error, place, text, EnvironmentSpec) from None
+    if not _NAME.fullmatch(spec.name):
+        raise PackInvalid(
+            f"{place}: line {_line_of(text, 'name')}: name {spec.name!r} is not allowed",
+            hint="start with a-z, then up to 39 of a-z 0-9 _ -",
+        )
+    return spec
+
+
+def _read_lines(path: Path, kind: type[_S]) -> Iterator[_S]:
+    """The structs in a JSON-lines file, none if there is no file; ids must be unique."""
+    if not path.is_file():
+        return
+    seen: dict[str, int] = {}
+    for number, line in enumerate(_read_text(path).splitlines(), start=1):
+        if not line.strip():
+            continue
+        place = f"{path.parent.name}/{path.name}: line {number}"
+        try:
+            entry = msgspec.json.decode(line, type=kind)
+        except msgspec.ValidationError as error:
+            raise _invalid(error, place, "", kind) from None
+        except msgspec.DecodeError as error:
+            raise PackInvalid(f"{place}: not JSON: {error}") from None
+        name: str = entry.id  # type: ignore[attr-defined]
+        if name in seen:
+            raise PackInvalid(f"{place}: id {name!r} is already that of line {seen[name]}")
+        seen[name] = number
+        yield entry
+
+
+def _invalid(
+    error: msgspec.ValidationError, place: str, text: str, kind: type[Spec]
+) -> PackInvalid:
+    message = str(error)
+    unknown, at = _UNKNOWN_FIELD.search(message), _AT.search(message)
+    path = at.group(1) if at and at.group(1) else ""
+    word = unknown.group(1) if unknown else path.rsplit(".", 1)[-1]
+    line = _line_of(text, word) if text and word else 0
+    hint = _near(word, _fields(kind, path)) if unknown else ""
+    return PackInvalid(f"{place}: {f'line {line}: ' if line else ''}{message}", hint=hint)
+
+
+def _fields(kind: Any, path: str) -> list[str]:
+    """The fields of the struct at a path like ``clock`` or ``oracle[...]``."""
+    for part in filter(None, re.sub(r"\[[^]]*\]", "", path).split(".")):
+        field = {f.encode_name: f.type for f in msgspec.structs.fields(kind)}.get(part)
+        inner = getattr(field, "__args__", (field,))[0]
+        if not (isinstance(inner, type) and issubclass(inner, msgspec.Struct)):
+            return []
+        kind = inner
+    return [field.encode_name for field in msgspec.structs.fields(kind)]
+
+
+def _line_of(text: str, word: str) -> int:
+    for number, line in enumerate(text.splitlines(), start=1):
+        if re.match(rf"\s*\[?{re.escape(word)}\b", line):
+            return number
+    return 0
+
+
+def _near(word: str, known: Sequence[str]) -> str:
+    near = get_close_matches(word, known, n=3, cutoff=0.5)
+    if near:
+        return f"did you mean {' or '.join(near)}?"
+    shown = ", ".join(sorted(known)[:12])
+    return f"known: {shown}{', ...' if len(known) > 12 else ''}" if known else ""
