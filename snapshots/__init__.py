@@ -1,0 +1,28 @@
+"""SQLite copy-on-write: immutable snapshots, branches of dirty pages, and their row changes."""
+
+from snapshots.branch import Branch, History, Mark, Point
+from snapshots.changeset import Changeset, RowChange, SchemaChange
+from snapshots.errors import SnapshotsError
+from snapshots.pages import PAGE_SIZE, PageDelta, Snapshot
+from snapshots.store import Recipe, SnapshotStore, TableRows, build_database
+from snapshots.workspace import Mount, Workspace
+
+__all__ = [
+    "PAGE_SIZE",
+    "Branch",
+    "Changeset",
+    "History",
+    "Mark",
+    "Mount",
+    "PageDelta",
+    "Point",
+    "Recipe",
+    "RowChange",
+    "SchemaChange",
+    "Snapshot",
+    "SnapshotStore",
+    "SnapshotsError",
+    "TableRows",
+    "Workspace",
+    "build_database",
+]

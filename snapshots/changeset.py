@@ -1,0 +1,371 @@
+"""Row changes between two states of a database, netted per row.
+
+As JSON a changeset is::
+
+    {table: {"key": [column], "added": [row], "removed": [row],
+             "changed": [{"key": {…}, "before": {…}, "after": {…}, "indirect": true}],
+             "indirect": {"added": [0], "removed": [2]}},
+     "$schema": [{"type": "table", "name": "t", "before": sql or null, "after": sql or null}]}
+
+A changed row has its full key and only the columns that differ. ``indirect`` marks what a trigger
+or a cascade did: on a changed row itself, for added and removed rows as positions in their lists;
+both are left out where nothing is indirect. A table without a primary key is keyed by its
+``_rowid_``. Blobs are ``{"$blob": "<base64>"}``, infinities ``{"$real": "inf"}``. Tables and rows
+are in a fixed order.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from snapshots.errors import ChangesetInvalid
+
+Value = None | int | float | str | bytes
+Row = dict[str, Value]
+Key = tuple[Value, ...]
+SCHEMA = "$schema"
+
+
+def same(left: Value, right: Value) -> bool:
+    """Whether SQLite would store the same: 1 and 1.0 differ, unlike in Python."""
+    return left == right and type(left) is type(right)
+
+
+class RowChange(msgspec.Struct, frozen=True):
+    """One row, before and after; ``None`` where it does not exist.
+
+    For a changed row ``before`` and ``after`` have only the columns that differ.
+    """
+
+    key: Row
+    before: Row | None
+    after: Row | None
+    indirect: bool = False
+
+    @property
+    def kind(self) -> Literal["added", "removed", "changed"]:
+        if self.before is None:
+            return "added"
+        return "removed" if self.after is None else "changed"
+
+    def inverted(self) -> RowChange:
+        return RowChange(self.key, self.after, self.before, self.indirect)
+
+
+class SchemaChange(msgspec.Struct, frozen=True):
+    """A table, index, view or trigger whose SQL differs; ``None`` where it does not exist."""
+
+    type: str
+    name: str
+    before: str | None
+    after: str | None
+
+
+class TableChanges:
+    """The changes of one table, by key. ``columns`` are those of the key, in its order."""
+
+    __slots__ = ("columns", "rows")
+
+    def __init__(self, columns: tuple[str, ...], rows: dict[Key, RowChange] | None = None) -> None:
+        self.columns = columns
+        self.rows = {} if rows is None else rows
+
+    def put(self, change: RowChange) -> None:
+        """Note a change of a row that has none here yet."""
+        self.rows[tuple(change.key[column] for column in self.columns)] = change
+
+    def sorted(self) -> list[RowChange]:
+        return [self.rows[key] for key in sorted(self.rows, key=_rank)]
+
+
+def _rank(key: Key) -> tuple[tuple[int, Any], ...]:
+    """SQLite's own order of values: null, numbers, text, blobs."""
+    return tuple(
+        (0, 0)
+        if value is None
+        else (1, value)
+        if isinstance(value, (int, float))
+        else (2, value)
+        if isinstance(value, str)
+        else (3, value)
+        for value in key
+    )
+
+
+class Changeset:
+    """An immutable net change: what it takes to get from one state to another."""
+
+    __slots__ = ("_schema", "_tables")
+
+    def __init__(
+        self,
+        tables: Mapping[str, TableChanges] | None = None,
+        schema: Iterable[SchemaChange] = (),
+    ) -> None:
+        self._tables = {name: table for name, table in (tables or {}).items() if table.rows}
+        self._schema = {(change.type, change.name): change for change in schema}
+
+    def __bool__(self) -> bool:
+        return bool(self._tables or self._schema)
+
+    def __len__(self) -> int:
+        """The number of row changes."""
+        return sum(len(table.rows) for table in self._tables.values())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Changeset) and _exact(self.to_json()) == _exact(other.to_json())
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Changeset({len(self)} rows of {', '.join(self.tables) or 'no table'})"
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Names of the tables with changed rows, sorted."""
+        return tuple(sorted(self._tables))
+
+    @property
+    def schema(self) -> tuple[SchemaChange, ...]:
+        """Changes of the schema, sorted by type and name."""
+        return tuple(self._schema[key] for key in sorted(self._schema))
+
+    def key_columns(self, table: str) -> tuple[str, ...]:
+        """The columns that identify a row of ``table``."""
+        return self._tables[table].columns
+
+    def rows(self, table: str) -> Iterator[RowChange]:
+        """The changes of one table in the order of their keys; none if it did not change."""
+        found = self._tables.get(table)
+        return iter(found.sorted() if found else ())
+
+    # --- algebra ------------------------------------------------------------------------------
+
+    def concat(self, later: Changeset, *, gaps: bool = False) -> Changeset:
+        """The net of this changeset followed by ``later``.
+
+        With ``gaps`` somebody else's changes may lie between the two; where they touched the same
+        row so that it does not continue (added twice, say), the later change stands.
+
+        Raises:
+            ChangesetInvalid: ``later`` does not begin where this one ends.
+        """
+        if not self:
+            return later
+        if not later:
+            return self
+        tables = dict(self._tables)
+        for name, table in later._tables.items():
+            tables[name] = _concat_table(name, tables.get(name), table, gaps=gaps)
+        schema = dict(self._schema)
+        for key, change in later._schema.items():
+            first = schema.pop(key, None)
+            before = first.before if first else change.before
+            if before != change.after:
+                schema[key] = SchemaChange(*key, before, change.after)
+        return Changeset(tables, schema.values())
+
+    def invert(self) -> Changeset:
+        """The changeset that undoes this one."""
+        tables = {
+            name: TableChanges(
+                table.columns, {key: row.inverted() for key, row in table.rows.items()}
+            )
+            for name, table in self._tables.items()
+        }
+        schema = (SchemaChange(c.type, c.name, c.after, c.before) for c in self._schema.values())
+        return Changeset(tables, schema)
+
+    def filter(
+        self,
+        *,
+        tables: Collection[str] = (),
+        columns: Mapping[str, Collection[str]] | None = None,
+    ) -> Changeset:
+        """Without the ignored ``tables`` and ``columns`` (table name to column names).
+
+        A row of which only ignored columns changed goes too. Key columns stay.
+        """
+        kept: dict[str, TableChanges] = {}
+        for name, table in self._tables.items():
+            if name in tables:
+                continue
+            ignored = frozenset((columns or {}).get(name, ())) - frozenset(table.columns)
+            kept[name] = _without(table, ignored) if ignored else table
+        return Changeset(kept, self._schema.values())
+
+    # --- JSON ---------------------------------------------------------------------------------
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data as described above; ``from_json`` reads it back."""
+        data: dict[str, Any] = {name: _table_to_json(self._tables[name]) for name in self.tables}
+        if self._schema:
+            data[SCHEMA] = [msgspec.to_builtins(change) for change in self.schema]
+        return data
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Changeset:
+        """The changeset that ``to_json`` gave.
+
+        Raises:
+            ChangesetInvalid: the data has another shape.
+        """
+        try:
+            tables = {
+                name: _table_from_json(table) for name, table in data.items() if name != SCHEMA
+            }
+            return cls(tables, msgspec.convert(data.get(SCHEMA, []), list[SchemaChange]))
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            raise ChangesetInvalid(f"not a changeset: {error!r}") from error
+
+
+# --- netting --------------------------------------------------------------------------------------
+
+
+def _concat_table(
+    name: str, earlier: TableChanges | None, later: TableChanges, *, gaps: bool
+) -> TableChanges:
+    if earlier is None:
+        return later
+    if earlier.columns != later.columns:
+        raise ChangesetInvalid(f"table {name} is keyed by {earlier.columns} and {later.columns}")
+    rows = dict(earlier.rows)
+    for key, change in later.rows.items():
+        first = rows.pop(key, None)
+        if first is not None and (first.after is None) != (change.before is None):
+            if not gaps:
+                raise ChangesetInvalid(f"{name} {first.key} was {first.kind}, then {change.kind}")
+            first = None
+        net = change if first is None else _net(first, change)
+        if net is not None:
+            rows[key] = net
+    return TableChanges(earlier.columns, rows)
+
+
+def _net(first: RowChange, then: RowChange) -> RowChange | None:
+    """Two changes of one row as one, or None if they cancel."""
+    indirect = first.indirect and then.indirect
+    before, after = first.before, then.after
+    if then.kind == "changed" and first.kind == "added":
+        after = {**(first.after or {}), **(then.after or {})}
+    elif first.kind == "changed" and then.kind == "removed":
+        before = {**(then.before or {}), **(first.before or {})}
+    elif first.kind == then.kind == "changed":
+        before = {**(then.before or {}), **(first.before or {})}
+        after = {**(first.after or {}), **(then.after or {})}
+    if before is None and after is None:
+        return None
+    if before is None or after is None:
+        return RowChange(first.key, before, after, indirect)
+    return difference(first.key, before, after, indirect)
+
+
+def difference(key: Row, before: Row, after: Row, indirect: bool) -> RowChange | None:
+    """The change between two versions of a row, or None if there is none."""
+    columns = [
+        column
+        for column in {**before, **after}
+        if column not in key and not same(before.get(column), after.get(column))
+    ]
+    if not columns:
+        return None
+    return RowChange(
+        key,
+        {column: before.get(column) for column in columns},
+        {column: after.get(column) for column in columns},
+        indirect,
+    )
+
+
+def _without(table: TableChanges, ignored: frozenset[str]) -> TableChanges:
+    def strip(row: Row | None) -> Row | None:
+        return row and {column: value for column, value in row.items() if column not in ignored}
+
+    rows = {}
+    for key, change in table.rows.items():
+        kept = RowChange(change.key, strip(change.before), strip(change.after), change.indirect)
+        if kept.kind != "changed" or kept.after:
+            rows[key] = kept
+    return TableChanges(table.columns, rows)
+
+
+# --- JSON -----------------------------------------------------------------------------------------
+
+
+def value_to_json(value: Value) -> Any:
+    """A value as JSON; see the module's description for blobs and infinities."""
+    if isinstance(value, bytes):
+        return {"$blob": base64.b64encode(value).decode("ascii")}
+    if isinstance(value, float) and math.isinf(value):
+        return {"$real": repr(value)}
+    return value
+
+
+def value_from_json(value: Any) -> Value:
+    """The inverse of ``value_to_json``."""
+    if isinstance(value, Mapping):
+        if "$blob" in value:
+            return base64.b64decode(value["$blob"], validate=True)
+        return float(value["$real"])
+    if value is None or isinstance(value, (int, float, str)):
+        return value
+    raise ChangesetInvalid(f"{value!r} is no value of a row")
+
+
+def row_to_json(row: Row) -> dict[str, Any]:
+    """A row as JSON."""
+    return {column: value_to_json(value) for column, value in row.items()}
+
+
+def _row_from_json(row: Mapping[str, Any]) -> Row:
+    return {column: value_from_json(value) for column, value in row.items()}
+
+
+def _table_to_json(table: TableChanges) -> dict[str, Any]:
+    lists: dict[str, list[Any]] = {"added": [], "removed": [], "changed": []}
+    indirect: dict[str, list[int]] = {}
+    for change in table.sorted():
+        into = lists[change.kind]
+        if change.before is not None and change.after is not None:
+            entry: dict[str, Any] = {
+                "key": row_to_json(change.key),
+                "before": row_to_json(change.before),
+                "after": row_to_json(change.after),
+            }
+            if change.indirect:
+                entry["indirect"] = True
+            into.append(entry)
+            continue
+        if change.indirect:
+            indirect.setdefault(change.kind, []).append(len(into))
+        into.append(row_to_json(change.after or change.before or {}))
+    data: dict[str, Any] = {"key": list(table.columns), **lists}
+    if indirect:
+        data["indirect"] = indirect
+    return data
+
+
+def _table_from_json(data: Mapping[str, Any]) -> TableChanges:
+    table = TableChanges(tuple(data["key"]))
+    indirect = data.get("indirect", {})
+    for kind in ("added", "removed"):
+        marked = frozenset(indirect.get(kind, ()))
+        for position, entry in enumerate(data[kind]):
+            row = _row_from_json(entry)
+            key = {column: row[column] for column in table.columns}
+            before, after = (None, row) if kind == "added" else (row, None)
+            table.put(RowChange(key, before, after, position in marked))
+    for entry in data["changed"]:
+        key, before, after = (_row_from_json(entry[part]) for part in ("key", "before", "after"))
+        table.put(RowChange(key, before, after, bool(entry.get("indirect", False))))
+    return table
+
+
+def _exact(value: Any) -> Any:
+    """JSON data in which 1 and 1.0 differ, for comparison."""
+    return msgspec.json.encode(value)
