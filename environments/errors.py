@@ -13,7 +13,7 @@ FaultKind = Literal["agent", "environment", "infrastructure"]
 
 
 class EnvhubError(Exception):
-    """Base of every error raised by ``environments``; ``code`` is stable, ``hint`` says the mend."""
+    """Base of all errors of ``environments``; ``code`` is stable, ``hint`` says the mend."""
 
     code = "ENVHUB_ERROR"
     kind: FaultKind = "infrastructure"
@@ -136,3 +136,9 @@ class FrameRejected(EnvironmentFault):
     """A worker answered with a frame that is malformed, oversized or not an answer to its call."""
 
     code = "FRAME_REJECTED"
+
+
+class EnvironmentChanged(InfrastructureFault):
+    """An episode from before a restart was played in another version of its pack."""
+
+    code = "ENVIRONMENT_CHANGED"

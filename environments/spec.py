@@ -18,11 +18,13 @@ Difficulty = Literal["easy", "medium", "hard", "expert"]
 Split = Literal["train", "validation", "test"]
 
 
-class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+class Spec(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True
+):
     """Base of everything a pack declares."""
 
 
-class Clock(Spec):
+class Clock(Spec, frozen=True, kw_only=True):
     """The virtual clock: where an episode starts and how far a successful write moves it."""
 
     start: datetime = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
@@ -36,7 +38,7 @@ class Clock(Spec):
         return round(start.timestamp() * 1000)
 
 
-class Limits(Spec):
+class Limits(Spec, frozen=True, kw_only=True):
     """What one call and one episode may use."""
 
     call_seconds: float = 10.0
@@ -46,14 +48,14 @@ class Limits(Spec):
     max_steps: int = 30
 
 
-class ChangePolicy(Spec):
+class ChangePolicy(Spec, frozen=True, kw_only=True):
     """Tables and columns whose changes nobody judges (an access log, ``updated_at``)."""
 
     ignore_tables: tuple[str, ...] = ()
     ignore_columns: dict[str, tuple[str, ...]] = {}
 
 
-class EnvironmentSpec(Spec):
+class EnvironmentSpec(Spec, frozen=True, kw_only=True):
     """``environment.toml``. ``name`` matches ``[a-z][a-z0-9_-]{0,39}``."""
 
     name: str
@@ -85,7 +87,7 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     output_schema: dict[str, Any] | None = None
 
 
-class OracleCall(Spec):
+class OracleCall(Spec, frozen=True, kw_only=True):
     """One call known to help solve a task.
 
     A string argument that is exactly ``${N.path}`` stands for a value in the result of oracle call
@@ -98,7 +100,7 @@ class OracleCall(Spec):
     """The error code this call must answer with, where the task is about meeting an error."""
 
 
-class Task(Spec):
+class Task(Spec, frozen=True, kw_only=True):
     """One line of ``tasks.jsonl``."""
 
     id: str
@@ -115,8 +117,8 @@ class Task(Spec):
     split: Split = "train"
 
 
-class Event(Spec):
-    """One line of ``events.jsonl``: a change the world makes when the virtual clock passes ``at``."""
+class Event(Spec, frozen=True, kw_only=True):
+    """One line of ``events.jsonl``: what the world does when the virtual clock passes ``at``."""
 
     id: str
     at: datetime

@@ -16,7 +16,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Base of what is written to the ledger and shown to a trainer."""
 
 
-class StepError(Record):
+class StepError(Record, frozen=True, kw_only=True):
     """Why a call did not end well, and whose fault that was."""
 
     kind: FaultKind
@@ -26,7 +26,7 @@ class StepError(Record):
     hint: str = ""
 
 
-class Change(Record):
+class Change(Record, frozen=True, kw_only=True):
     """Net row changes one actor made during a step; ``changes`` is ``Changeset.to_json()``."""
 
     actor: Actor
@@ -34,7 +34,7 @@ class Change(Record):
     event: str | None = None
 
 
-class Step(Record, kw_only=True):
+class Step(Record, frozen=True, kw_only=True):
     """One tool call and what came of it."""
 
     index: int
@@ -58,7 +58,7 @@ class Step(Record, kw_only=True):
         return self.error is not None
 
 
-class Component(Record):
+class Component(Record, frozen=True, kw_only=True):
     """One part of a verdict: an assertion, the frame, the answer."""
 
     name: str
@@ -68,7 +68,7 @@ class Component(Record):
     """Why, in terms of rows; empty where it passed and there is nothing to say."""
 
 
-class Reward(Record):
+class Reward(Record, frozen=True, kw_only=True):
     """What an episode earned. ``value`` is ``None`` (outcome ``unset``) only if nobody could score
     it, and then ``failure_kind`` and ``reason`` say whose fault that was."""
 
