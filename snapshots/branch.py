@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -21,7 +19,7 @@ from snapshots.errors import (
     MarkUnreachable,
     SnapshotMismatch,
 )
-from snapshots.pages import PAGE_SIZE, Image, PageDelta, Snapshot, check_delta, header_problem
+from snapshots.pages import PAGE_SIZE, Image, PageDelta, Snapshot, check_delta
 
 _MAGIC = b"ENVHUB-BRANCH\x01"
 _CHECKSUM_BYTES = 16
@@ -235,22 +233,18 @@ class Branch:
 
     def flatten(self, path: Path) -> None:
         """Write the state to ``path`` as an ordinary SQLite file; replaces what is there."""
-        head, base = self._head, self.snapshot.mmap
+        head, base = self._head, self.snapshot.mapping
         shown = min(head.base_pages * PAGE_SIZE, head.size_bytes)
-        descriptor, temporary = tempfile.mkstemp(prefix=path.name, dir=path.parent)
-        try:
-            with open(descriptor, "wb") as file:
+        with tempfile.TemporaryDirectory(prefix=path.name, dir=path.parent) as folder:
+            beside = Path(folder) / path.name
+            with beside.open("wb") as file:
                 with memoryview(base) as view, view[:shown] as pages:
                     file.write(pages)
                 file.truncate(head.size_bytes)
                 for number, page in sorted(head.pages.items()):
                     file.seek(number * PAGE_SIZE)
                     file.write(page)
-            Path(temporary).replace(path)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(temporary)
-            raise
+            beside.replace(path)
 
 
 def _unpack(data: bytes) -> _Parked:

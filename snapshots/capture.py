@@ -2,63 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from typing import cast
 
 import apsw
 
-from snapshots.changeset import (
-    Changeset,
-    Key,
-    Row,
-    RowChange,
-    SchemaChange,
-    TableChanges,
-    difference,
-)
+from snapshots.changeset import Changeset
 from snapshots.errors import NullInKey
-
-ROWID = "_rowid_"
-
-
-class TableShape(NamedTuple):
-    """The columns of a table as a session records them: without generated ones.
-
-    A table without a primary key is keyed by ``_rowid_``, which then is its first column.
-    ``nullable`` are the key's columns that may hold NULL, in rows no session records.
-    """
-
-    columns: tuple[str, ...]
-    key: tuple[str, ...]
-    nullable: tuple[str, ...]
-
-
-def quoted(name: str) -> str:
-    """An identifier as SQL."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def read_shapes(connection: apsw.Connection) -> dict[str, TableShape]:
-    """The tables whose rows count: no virtual tables, nor the shadow and system tables."""
-    listed = connection.execute("PRAGMA main.table_list").fetchall()
-    return {
-        name: _shape(connection, name, without_rowid=bool(without_rowid))
-        for _, name, kind, _, without_rowid, _ in sorted(listed)
-        if kind == "table" and not name.startswith("sqlite_")
-    }
-
-
-def _shape(connection: apsw.Connection, table: str, *, without_rowid: bool) -> TableShape:
-    info = connection.execute(f"PRAGMA main.table_xinfo({quoted(table)})").fetchall()
-    stored = [column for column in info if column[6] == 0]
-    columns = tuple(column[1] for column in stored)
-    keyed = sorted((column for column in stored if column[5]), key=lambda column: column[5])
-    if not keyed:
-        return TableShape((ROWID, *columns), (ROWID,), ())
-    key = tuple(column[1] for column in keyed)
-    is_rowid = len(keyed) == 1 and keyed[0][2].upper() == "INTEGER"
-    nullable = () if without_rowid or is_rowid else tuple(c[1] for c in keyed if not c[3])
-    return TableShape(columns, key, nullable)
+from snapshots.rows import Key, Row, RowChange, SchemaChange, TableChanges, difference
+from snapshots.shapes import (
+    Connection,
+    TableShape,
+    literal_defaults,
+    quoted,
+    read_schema,
+    read_shapes,
+)
 
 
 class Recorder:
@@ -143,94 +101,79 @@ class Recorder:
 
 
 def _row_change(shape: TableShape, change: apsw.TableChange) -> RowChange:
-    absent = apsw.no_change
-    old, new = (
-        values
-        and {
-            column: value
-            for column, value in zip(shape.columns, values, strict=True)
-            if value is not absent
-        }
-        for values in (change.old, change.new)
-    )
-    source: Row = old or new or {}
+    old, new = _row(shape, change.old), _row(shape, change.new)
+    source = old or new or {}
     key = {column: source[column] for column in shape.key}
     if old and new:
         old = {column: old[column] for column in new}
     return RowChange(key, old, new, change.indirect)
 
 
+def _row(shape: TableShape, values: tuple[object, ...] | None) -> Row | None:
+    if values is None:
+        return None
+    absent = apsw.no_change
+    named = zip(shape.columns, values, strict=True)
+    return cast("Row", {column: value for column, value in named if value is not absent})
+
+
 # --- by comparison --------------------------------------------------------------------------------
 
 
-def compare(before: apsw.Connection, after: apsw.Connection) -> Changeset:
+def compare(before: Connection, after: Connection) -> Changeset:
     """The changes between two states by reading both whole, schema included.
 
     For calls that changed the schema, where sessions fail. Costs time with the size of the
     database; nothing is known of triggers, so no row is ``indirect``.
     """
-    shapes = (read_shapes(before), read_shapes(after))
+    old_shapes, new_shapes = read_shapes(before), read_shapes(after)
     tables: dict[str, TableChanges] = {}
-    for name in sorted({*shapes[0], *shapes[1]}):
-        old, new = (shape.get(name) for shape in shapes)
-        shape = old or new
-        assert shape is not None
-        if old and new and old.key != new.key:
-            raise NotImplementedError
-        tables[name] = _compare_rows(
-            shape.key,
-            _rows_by_key(before, name, old),
-            {**_rows_by_key(after, name, new)},
-        )
-    return Changeset(tables, _compare_schemas(before, after))
+    for name in {**old_shapes, **new_shapes}:
+        old, new = old_shapes.get(name), new_shapes.get(name)
+        if new is None:
+            assert old is not None
+            tables[name] = _compare_rows(old, _read(before, name, old), {})
+        elif old is None or old.key != new.key:
+            tables[name] = _compare_rows(new, {}, _read(after, name, new))
+        else:
+            rows = _read(before, name, old)
+            if old.columns != new.columns:
+                rows = _as_altered(rows, literal_defaults(after, name), new)
+            tables[name] = _compare_rows(new, rows, _read(after, name, new))
+    schemas = read_schema(before), read_schema(after)
+    changes = (
+        SchemaChange(*identity, *(schema.get(identity) for schema in schemas))
+        for identity in {**schemas[0], **schemas[1]}
+    )
+    return Changeset(tables, (change for change in changes if change.before != change.after))
 
 
-def _compare_rows(key: tuple[str, ...], old: dict[Key, Row], new: dict[Key, Row]) -> TableChanges:
-    changes = TableChanges(key)
-    for identity, row in old.items():
-        columns = dict(zip(key, identity, strict=True))
-        if identity not in new:
-            changes.put(RowChange(columns, row, None))
-        elif change := difference(columns, row, new[identity], False):
+def _compare_rows(shape: TableShape, old: dict[Key, Row], new: dict[Key, Row]) -> TableChanges:
+    changes = TableChanges(shape.key)
+    for identity in {**old, **new}:
+        before, after = old.get(identity), new.get(identity)
+        key = dict(zip(shape.key, identity, strict=True))
+        if before is None or after is None:
+            changes.put(RowChange(key, before, after))
+        elif change := difference(key, before, after):
             changes.put(change)
-    for identity, row in new.items():
-        if identity not in old:
-            changes.put(RowChange(dict(zip(key, identity, strict=True)), None, row))
     return changes
 
 
-def _rows_by_key(
-    connection: apsw.Connection, table: str, shape: TableShape | None
-) -> dict[Key, Row]:
-    if shape is None:
-        return {}
-    columns = ", ".join(quoted(column) for column in shape.columns)
-    rows: dict[Key, Row] = {}
-    for values in connection.execute(f"SELECT {columns} FROM main.{quoted(table)}"):
-        row = dict(zip(shape.columns, values, strict=True))
-        rows[tuple(row[column] for column in shape.key)] = row
-    return rows
-
-
-def _compare_schemas(
-    before: apsw.Connection, after: apsw.Connection
-) -> Iterator[SchemaChange]:
-    old, new = _schema(before), _schema(after)
-    for identity in sorted({*old, *new}):
-        if old.get(identity) != new.get(identity):
-            yield SchemaChange(*identity, old.get(identity), new.get(identity))
-
-
-def _schema(connection: apsw.Connection) -> dict[tuple[str, str], str]:
-    shadows = {
-        name
-        for _, name, kind, *_ in connection.execute("PRAGMA main.table_list")
-        if kind == "shadow"
-    }
+def _as_altered(rows: dict[Key, Row], defaults: Row, shape: TableShape) -> dict[Key, Row]:
+    """The old rows as the altered table would have them, so that only more than that differs."""
     return {
-        (kind, name): sql
-        for kind, name, table, sql in connection.execute(
-            "SELECT type, name, tbl_name, sql FROM main.sqlite_schema WHERE sql IS NOT NULL"
-        )
-        if not name.startswith("sqlite_") and table not in shadows
+        key: {
+            column: row[column] if column in row else defaults[column]
+            for column in shape.columns
+            if column in row or column in defaults
+        }
+        for key, row in rows.items()
     }
+
+
+def _read(connection: Connection, table: str, shape: TableShape) -> dict[Key, Row]:
+    columns = ", ".join(quoted(column) for column in shape.columns)
+    found = connection.execute(f"SELECT {columns} FROM main.{quoted(table)}").fetchall()
+    rows: list[Row] = [dict(zip(shape.columns, values, strict=True)) for values in found]
+    return {tuple(row[column] for column in shape.key): row for row in rows}

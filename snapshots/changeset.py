@@ -11,90 +11,25 @@ A changed row has its full key and only the columns that differ. ``indirect`` ma
 or a cascade did: on a changed row itself, for added and removed rows as positions in their lists;
 both are left out where nothing is indirect. A table without a primary key is keyed by its
 ``_rowid_``. Blobs are ``{"$blob": "<base64>"}``, infinities ``{"$real": "inf"}``. Tables and rows
-are in a fixed order.
+are in a fixed order. A table whose key columns changed is told as new: its schema change, and all
+its rows as added. Rows of virtual tables (full-text indexes) are not told.
 """
 
 from __future__ import annotations
 
-import base64
-import math
+import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any, Literal
+from typing import Any, cast
 
+import apsw
 import msgspec
 
 from snapshots.errors import ChangesetInvalid
+from snapshots.patch import patch
+from snapshots.rows import Row, RowChange, SchemaChange, TableChanges, row_from_json, row_to_json
+from snapshots.shapes import Connection
 
-Value = None | int | float | str | bytes
-Row = dict[str, Value]
-Key = tuple[Value, ...]
 SCHEMA = "$schema"
-
-
-def same(left: Value, right: Value) -> bool:
-    """Whether SQLite would store the same: 1 and 1.0 differ, unlike in Python."""
-    return left == right and type(left) is type(right)
-
-
-class RowChange(msgspec.Struct, frozen=True):
-    """One row, before and after; ``None`` where it does not exist.
-
-    For a changed row ``before`` and ``after`` have only the columns that differ.
-    """
-
-    key: Row
-    before: Row | None
-    after: Row | None
-    indirect: bool = False
-
-    @property
-    def kind(self) -> Literal["added", "removed", "changed"]:
-        if self.before is None:
-            return "added"
-        return "removed" if self.after is None else "changed"
-
-    def inverted(self) -> RowChange:
-        return RowChange(self.key, self.after, self.before, self.indirect)
-
-
-class SchemaChange(msgspec.Struct, frozen=True):
-    """A table, index, view or trigger whose SQL differs; ``None`` where it does not exist."""
-
-    type: str
-    name: str
-    before: str | None
-    after: str | None
-
-
-class TableChanges:
-    """The changes of one table, by key. ``columns`` are those of the key, in its order."""
-
-    __slots__ = ("columns", "rows")
-
-    def __init__(self, columns: tuple[str, ...], rows: dict[Key, RowChange] | None = None) -> None:
-        self.columns = columns
-        self.rows = {} if rows is None else rows
-
-    def put(self, change: RowChange) -> None:
-        """Note a change of a row that has none here yet."""
-        self.rows[tuple(change.key[column] for column in self.columns)] = change
-
-    def sorted(self) -> list[RowChange]:
-        return [self.rows[key] for key in sorted(self.rows, key=_rank)]
-
-
-def _rank(key: Key) -> tuple[tuple[int, Any], ...]:
-    """SQLite's own order of values: null, numbers, text, blobs."""
-    return tuple(
-        (0, 0)
-        if value is None
-        else (1, value)
-        if isinstance(value, (int, float))
-        else (2, value)
-        if isinstance(value, str)
-        else (3, value)
-        for value in key
-    )
 
 
 class Changeset:
@@ -199,6 +134,17 @@ class Changeset:
             kept[name] = _without(table, ignored) if ignored else table
         return Changeset(kept, self._schema.values())
 
+    def apply(self, connection: sqlite3.Connection | apsw.Connection) -> None:
+        """Make these changes in an ordinary database, in one transaction.
+
+        Triggers and cascades do not fire: what they did is among the changes.
+
+        Raises:
+            ChangesetConflict: the database is not in the state that the changes begin with; it
+                stays as it was.
+        """
+        patch(cast("Connection", connection), self._tables, self.schema)
+
     # --- JSON ---------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
@@ -224,62 +170,22 @@ class Changeset:
             raise ChangesetInvalid(f"not a changeset: {error!r}") from error
 
 
-# --- netting --------------------------------------------------------------------------------------
-
-
 def _concat_table(
     name: str, earlier: TableChanges | None, later: TableChanges, *, gaps: bool
 ) -> TableChanges:
-    if earlier is None:
-        return later
-    if earlier.columns != later.columns:
-        raise ChangesetInvalid(f"table {name} is keyed by {earlier.columns} and {later.columns}")
+    if earlier is None or earlier.columns != later.columns:
+        return later  # with another key the later changes tell the table whole
     rows = dict(earlier.rows)
     for key, change in later.rows.items():
         first = rows.pop(key, None)
-        if first is not None and (first.after is None) != (change.before is None):
+        if first is not None and not change.follows(first):
             if not gaps:
                 raise ChangesetInvalid(f"{name} {first.key} was {first.kind}, then {change.kind}")
             first = None
-        net = change if first is None else _net(first, change)
+        net = first.then(change) if first else change
         if net is not None:
             rows[key] = net
     return TableChanges(earlier.columns, rows)
-
-
-def _net(first: RowChange, then: RowChange) -> RowChange | None:
-    """Two changes of one row as one, or None if they cancel."""
-    indirect = first.indirect and then.indirect
-    before, after = first.before, then.after
-    if then.kind == "changed" and first.kind == "added":
-        after = {**(first.after or {}), **(then.after or {})}
-    elif first.kind == "changed" and then.kind == "removed":
-        before = {**(then.before or {}), **(first.before or {})}
-    elif first.kind == then.kind == "changed":
-        before = {**(then.before or {}), **(first.before or {})}
-        after = {**(first.after or {}), **(then.after or {})}
-    if before is None and after is None:
-        return None
-    if before is None or after is None:
-        return RowChange(first.key, before, after, indirect)
-    return difference(first.key, before, after, indirect)
-
-
-def difference(key: Row, before: Row, after: Row, indirect: bool) -> RowChange | None:
-    """The change between two versions of a row, or None if there is none."""
-    columns = [
-        column
-        for column in {**before, **after}
-        if column not in key and not same(before.get(column), after.get(column))
-    ]
-    if not columns:
-        return None
-    return RowChange(
-        key,
-        {column: before.get(column) for column in columns},
-        {column: after.get(column) for column in columns},
-        indirect,
-    )
 
 
 def _without(table: TableChanges, ignored: frozenset[str]) -> TableChanges:
@@ -292,38 +198,6 @@ def _without(table: TableChanges, ignored: frozenset[str]) -> TableChanges:
         if kept.kind != "changed" or kept.after:
             rows[key] = kept
     return TableChanges(table.columns, rows)
-
-
-# --- JSON -----------------------------------------------------------------------------------------
-
-
-def value_to_json(value: Value) -> Any:
-    """A value as JSON; see the module's description for blobs and infinities."""
-    if isinstance(value, bytes):
-        return {"$blob": base64.b64encode(value).decode("ascii")}
-    if isinstance(value, float) and math.isinf(value):
-        return {"$real": repr(value)}
-    return value
-
-
-def value_from_json(value: Any) -> Value:
-    """The inverse of ``value_to_json``."""
-    if isinstance(value, Mapping):
-        if "$blob" in value:
-            return base64.b64decode(value["$blob"], validate=True)
-        return float(value["$real"])
-    if value is None or isinstance(value, (int, float, str)):
-        return value
-    raise ChangesetInvalid(f"{value!r} is no value of a row")
-
-
-def row_to_json(row: Row) -> dict[str, Any]:
-    """A row as JSON."""
-    return {column: value_to_json(value) for column, value in row.items()}
-
-
-def _row_from_json(row: Mapping[str, Any]) -> Row:
-    return {column: value_from_json(value) for column, value in row.items()}
 
 
 def _table_to_json(table: TableChanges) -> dict[str, Any]:
@@ -356,12 +230,12 @@ def _table_from_json(data: Mapping[str, Any]) -> TableChanges:
     for kind in ("added", "removed"):
         marked = frozenset(indirect.get(kind, ()))
         for position, entry in enumerate(data[kind]):
-            row = _row_from_json(entry)
+            row = row_from_json(entry)
             key = {column: row[column] for column in table.columns}
             before, after = (None, row) if kind == "added" else (row, None)
             table.put(RowChange(key, before, after, position in marked))
     for entry in data["changed"]:
-        key, before, after = (_row_from_json(entry[part]) for part in ("key", "before", "after"))
+        key, before, after = (row_from_json(entry[part]) for part in ("key", "before", "after"))
         table.put(RowChange(key, before, after, bool(entry.get("indirect", False))))
     return table
 

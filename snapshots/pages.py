@@ -5,9 +5,9 @@ Page numbers are 0-based here (SQLite's page 1 is our page 0); every page is ``P
 
 from __future__ import annotations
 
-import mmap
 import os
 from collections.abc import Mapping
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
 import msgspec
@@ -121,7 +121,7 @@ class Snapshot:
     def __init__(self, path: Path, digest: str) -> None:
         self.path = path
         self.digest = digest
-        self._map: mmap.mmap | None = None
+        self._map: mmap | None = None
 
     @classmethod
     def open(cls, path: Path, digest: str) -> Snapshot:
@@ -131,17 +131,17 @@ class Snapshot:
             SnapshotInvalid: the file is missing, no SQLite database, or one we cannot serve.
         """
         snapshot = cls(path, digest)
-        _ = snapshot.mmap
+        _ = snapshot.mapping
         return snapshot
 
     @property
-    def mmap(self) -> mmap.mmap:
+    def mapping(self) -> mmap:
         """The whole file, read-only."""
         if self._map is None:
             self._map = self._open()
         return self._map
 
-    def _open(self) -> mmap.mmap:
+    def _open(self) -> mmap:
         try:
             descriptor = os.open(self.path, os.O_RDONLY)
         except OSError as error:
@@ -155,17 +155,17 @@ class Snapshot:
                 raise SnapshotInvalid(
                     f"{self.path}: {problem}", hint="build it with snapshots.build_database"
                 )
-            return mmap.mmap(descriptor, size, access=mmap.ACCESS_READ)
+            return mmap(descriptor, size, access=ACCESS_READ)
         finally:
             os.close(descriptor)
 
     @property
     def size_bytes(self) -> int:
-        return len(self.mmap)
+        return len(self.mapping)
 
     def page(self, number: int) -> bytes:
         """The bytes of one page."""
-        return self.mmap[number * PAGE_SIZE : (number + 1) * PAGE_SIZE]
+        return self.mapping[number * PAGE_SIZE : (number + 1) * PAGE_SIZE]
 
     def __repr__(self) -> str:
         return f"Snapshot({self.digest[:12]})"

@@ -15,10 +15,11 @@ from weakref import WeakValueDictionary
 import apsw
 import msgspec
 
-from snapshots.capture import quoted
 from snapshots.errors import BuildFailed, SnapshotInvalid, SnapshotMissing, SnapshotsError
 from snapshots.pages import PAGE_SIZE, Snapshot
-from snapshots.policy import Randomness, SharedConnection, authorizer
+from snapshots.policy import Authorizer, Randomness, SharedConnection
+from snapshots.rows import Value
+from snapshots.shapes import quoted
 from snapshots.vfs import Clock
 
 BUILDER_VERSION = 1
@@ -32,7 +33,7 @@ class TableRows(msgspec.Struct, frozen=True):
 
     table: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[None | int | float | str | bytes, ...], ...]
+    rows: tuple[tuple[Value, ...], ...]
 
 
 class Recipe(msgspec.Struct, frozen=True):
@@ -75,7 +76,7 @@ def build_database(recipe: Recipe, path: Path) -> None:
         ).fetchall()
         apsw.Connection.config(connection, apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
         Randomness(connection).seed(recipe.seed)
-        judge = authorizer(
+        judge = Authorizer(
             connection, allow_ddl=True, foreign_keys=recipe.foreign_keys, script=True
         )
         apsw.Connection.set_authorizer(connection, judge)
@@ -152,9 +153,7 @@ def check_database(path: Path, *, foreign_keys: bool) -> None:
     """
     Snapshot.open(path, "")
     try:
-        with closing(
-            apsw.Connection(f"file:{path}?immutable=1", flags=_READ_URI)
-        ) as connection:
+        with closing(apsw.Connection(f"file:{path}?immutable=1", flags=_READ_URI)) as connection:
             connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
             found = connection.execute("PRAGMA integrity_check").fetchall()
             if found != [("ok",)]:

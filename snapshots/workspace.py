@@ -21,7 +21,7 @@ from snapshots.errors import (
     WorkspaceBroken,
 )
 from snapshots.pages import PageDelta, Snapshot, schema_cookie
-from snapshots.policy import Randomness, SharedConnection, authorizer
+from snapshots.policy import Authorizer, Randomness, SharedConnection
 from snapshots.vfs import MountedFile, MountedVFS
 
 
@@ -102,7 +102,7 @@ class Workspace:
         self.broken = False
         self._allow_ddl = allow_ddl
         self._foreign_keys = foreign_keys
-        self._file = MountedFile(snapshot.mmap)
+        self._file = MountedFile(snapshot.mapping)
         self._vfs = MountedVFS(self._file)
         self._mounted: Mount | None = None
         self._base_cookie = self._cookie = schema_cookie(snapshot.page(0))
@@ -147,9 +147,7 @@ class Workspace:
 
     def _open(self) -> None:
         """Open the connection on whatever is mounted on the file."""
-        connection = SharedConnection(
-            "/main", flags=apsw.SQLITE_OPEN_READWRITE, vfs=self._vfs.name
-        )
+        connection = SharedConnection("/main", flags=apsw.SQLITE_OPEN_READWRITE, vfs=self._vfs.name)
         for option, value in (
             (apsw.SQLITE_DBCONFIG_DEFENSIVE, 1),
             (apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0),
@@ -162,7 +160,7 @@ class Workspace:
         self._connection = connection
         self._randomness = Randomness(connection)
         self._recorder: Recorder | None = Recorder(connection)
-        self._judge = authorizer(
+        self._judge = Authorizer(
             connection, allow_ddl=self._allow_ddl, foreign_keys=self._foreign_keys
         )
         apsw.Connection.set_authorizer(connection, self._judge)
@@ -276,7 +274,7 @@ class Workspace:
             return compare(reader, self._connection)
 
     def _reader(self, point: Point) -> apsw.Connection:
-        file = MountedFile(self.snapshot.mmap)
+        file = MountedFile(self.snapshot.mapping)
         file.mount(point, stale=False)
         vfs = MountedVFS(file)
         return apsw.Connection("/main", flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs.name)

@@ -15,13 +15,17 @@ PACKAGES = ["snapshots", "environments", "hub"]
 """A package imports only those before it."""
 
 ORDER = {
-    "snapshots": ["errors", "pages", "changeset", "vfs", "branch", "deltas", "store"],
+    "snapshots": [
+        "errors", "pages", "rows", "shapes", "patch", "changeset", "capture", "policy", "vfs",
+        "branch", "workspace", "deltas", "store",
+    ],
     "environments": [
-        "errors", "spec", "authoring", "trajectory", "assertions", "catalogue", "scaffold",
-        "runtimes", "sandbox", "verifier", "journal", "environment", "episode", "notebook", "check",
+        "errors", "spec", "authoring", "trajectory", "assertions", "datafiles", "catalogue", "scaffold",
+        "runtimes", "sandbox", "verifier", "journal", "environment", "episode", "oracle", "notebook",
+        "check",
     ],
     "hub": [
-        "settings", "data_dir", "wire", "errors", "telemetry", "ledger", "episodes", "mcp_server",
+        "settings", "wire", "errors", "data_dir", "telemetry", "ledger", "episodes", "mcp_server",
         "api", "app", "client", "demo", "cli",
     ],
 }  # fmt: skip

@@ -1,0 +1,100 @@
+"""What columns the tables of a database have, as far as row changes need to know."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+
+from snapshots.rows import Row
+
+ROWID = "_rowid_"
+_LITERAL = re.compile(
+    r"[-+]?\d+(\.\d*)?([eE][-+]?\d+)?|'([^']|'')*'|[xX]'[0-9a-fA-F]*'|NULL", re.IGNORECASE
+)
+
+
+class Cursor(Protocol):
+    """What both ``sqlite3`` and ``apsw`` call a cursor."""
+
+    def fetchall(self) -> list[Any]: ...
+
+
+class Connection(Protocol):
+    """What ``sqlite3`` and ``apsw`` connections have in common."""
+
+    @property
+    def in_transaction(self) -> bool: ...
+
+    def execute(self, sql: str, parameters: Any = ..., /) -> Cursor: ...
+
+
+class TableShape(NamedTuple):
+    """The columns of a table as a session records them: without generated ones.
+
+    A table without a primary key is keyed by ``_rowid_``, which then is its first column.
+    """
+
+    columns: tuple[str, ...]
+    key: tuple[str, ...]
+    nullable: tuple[str, ...]
+    """Columns of the key that may hold NULL; sessions do not record rows that do."""
+    hidden_rowid: bool
+    """Whether rows have a rowid that is none of ``columns``."""
+
+
+def quoted(name: str) -> str:
+    """An identifier as SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def read_shapes(connection: Connection) -> dict[str, TableShape]:
+    """The tables whose rows count: no virtual tables, nor the shadow and system tables."""
+    return {
+        name: _shape(connection, name, without_rowid=bool(without_rowid))
+        for _, name, kind, _, without_rowid, _ in sorted(_table_list(connection))
+        if kind == "table" and not name.startswith("sqlite_")
+    }
+
+
+def _shape(connection: Connection, table: str, *, without_rowid: bool) -> TableShape:
+    info = connection.execute(f"PRAGMA main.table_xinfo({quoted(table)})").fetchall()
+    stored = [column for column in info if column[6] == 0]
+    columns = tuple(column[1] for column in stored)
+    keyed = sorted((column for column in stored if column[5]), key=lambda column: column[5])
+    if not keyed:
+        return TableShape((ROWID, *columns), (ROWID,), (), False)
+    key = tuple(column[1] for column in keyed)
+    if without_rowid:
+        return TableShape(columns, key, (), False)
+    if len(keyed) == 1 and keyed[0][2].upper() == "INTEGER":
+        return TableShape(columns, key, (), False)
+    return TableShape(columns, key, tuple(column[1] for column in keyed if not column[3]), True)
+
+
+def literal_defaults(connection: Connection, table: str) -> Row:
+    """For each column what it holds when an insert leaves it out, if that is a plain literal."""
+    info = connection.execute(f"PRAGMA main.table_xinfo({quoted(table)})").fetchall()
+    texts = {column[1]: column[4] or "NULL" for column in info if column[6] == 0}
+    return {
+        column: connection.execute(f"SELECT {text}").fetchall()[0][0]
+        for column, text in texts.items()
+        if _LITERAL.fullmatch(text)
+    }
+
+
+def read_schema(connection: Connection) -> Mapping[tuple[str, str], str]:
+    """``(type, name) -> sql`` of what was created by statements of its own."""
+    shadows = {name for _, name, kind, *_ in _table_list(connection) if kind == "shadow"}
+    rows = connection.execute(
+        "SELECT type, name, tbl_name, sql FROM main.sqlite_schema WHERE sql IS NOT NULL"
+    ).fetchall()
+    return {
+        (kind, name): sql
+        for kind, name, table, sql in rows
+        if not name.startswith("sqlite_") and table not in shadows
+    }
+
+
+def _table_list(connection: Connection) -> list[Any]:
+    return connection.execute("PRAGMA main.table_list").fetchall()
