@@ -13,9 +13,9 @@ import anyio.to_thread
 import jsonschema_rs
 import msgspec
 
+from environments.assertions import Assertions, TableInfo
 from environments.catalogue import SHIPPED, Catalogue, Pack
 from environments.errors import EnvironmentFault, InvalidArguments, PackInvalid, UnknownTool
-from environments.assertions import Assertions, TableInfo
 from environments.sandbox.host import Description, Moment, Sandbox, SandboxLimits
 from environments.spec import Task, ToolSpec
 from snapshots import Branch, Mark, Snapshot, SnapshotStore

@@ -13,6 +13,7 @@ import msgspec
 from environments.sandbox.wire import Moment
 from environments.trajectory import Reward, Step
 
+
 class Opened(msgspec.Struct, frozen=True, tag="opened"):
     """An episode begins: at its task's start, or (a fork) where another one stood."""
 

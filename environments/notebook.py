@@ -1,8 +1,8 @@
 """A blocking face of ``Episode`` for notebooks and scripts.
 
-    with SyncEpisode("banking", task="freeze-lost-card") as episode:
-        episode.call("find_customer", {"name": "Ines"})
-        print(episode.score().value)
+with SyncEpisode("banking", task="freeze-lost-card") as episode:
+    episode.call("find_customer", {"name": "Ines"})
+    print(episode.score().value)
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The house stays a house: imports flow one way, there are no cycles, and nothing grows too large."""
+"""Imports flow one way, there are no cycles, and nothing grows too large."""
 
 from __future__ import annotations
 
