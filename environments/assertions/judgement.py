@@ -35,8 +35,9 @@ GATE_WEIGHT: Final = 0.0
 _SECTIONS = ("expect", "allow", "forbid", "answer")
 _PATTERN_KEYS = ("table", "change", "where", "set", "only", "also")
 _EXPECT_KEYS = (*_PATTERN_KEYS, "count", "weight")
-_MAX_TRIES = 20_000
-"""How many combinations of bound values are tried before the best one so far is taken."""
+_MAX_COMPARISONS = 200_000
+"""How many rows are looked at, over all combinations of bound values, before the best one so far
+is taken: an episode that adds thousands of fitting rows must not hold up the scorer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,11 +205,12 @@ def _best(expect: Sequence[Expectation], rows: Sequence[RowChange]) -> tuple[_Fo
     best: tuple[_Found, ...] = ()
     best_weight = -1.0
     total = sum(expectation.weight for expectation in expect)
+    max_tries = max(1, _MAX_COMPARISONS // max(1, len(rows)))
     for tries, choice in enumerate(_choices(expect, rows, {}, ()), start=1):
         weight = sum(item.expectation.weight for item in choice if item.holds)
         if weight > best_weight:
             best, best_weight = choice, weight
-        if best_weight >= total or tries >= _MAX_TRIES:
+        if best_weight >= total or tries >= max_tries:
             break
     return best
 

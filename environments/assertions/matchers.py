@@ -135,7 +135,7 @@ def equal(value: Any, expected: Any) -> bool:
             return math.isclose(value, expected, rel_tol=1e-9, abs_tol=1e-9)
         return bool(value == expected)
     if isinstance(expected, (list, dict)) and isinstance(value, str):
-        return canonical(_decoded(value)) == canonical(expected)
+        return bool(canonical(_decoded(value)) == canonical(expected))
     return bool(type(value) is type(expected) and value == expected)
 
 

@@ -72,7 +72,7 @@ def row_changes(
             yield from (_schema_change(entry) for entry in kinds)
             continue
         info = tables.get(table)
-        key_columns = info.key if info else ()
+        key_columns = kinds.get("key") or (info.key if info else ())
         for row in kinds.get("added", ()):
             key = {name: row.get(name) for name in key_columns} or row
             yield RowChange(table, "added", label(table, key), None, row)
