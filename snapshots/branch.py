@@ -54,7 +54,8 @@ class Point(Image):
     @classmethod
     def of(cls, snapshot: Snapshot) -> Point:
         """The bare snapshot."""
-        return cls({}, snapshot.size_bytes, snapshot.size_bytes // PAGE_SIZE)
+        size_bytes = snapshot.size_bytes
+        return cls({}, size_bytes, size_bytes // PAGE_SIZE)
 
 
 class Mark(NamedTuple):

@@ -12,6 +12,7 @@ from snapshots.rows import Key, Row, RowChange, SchemaChange, TableChanges, diff
 from snapshots.shapes import (
     Connection,
     TableShape,
+    has_null_key,
     literal_defaults,
     quoted,
     read_schema,
@@ -29,6 +30,7 @@ class Recorder:
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
         self._touched: set[str] = set()
+        self._enabled = True
         self.shapes = read_shapes(connection)
         self._session = self._attach()
 
@@ -47,15 +49,13 @@ class Recorder:
 
     def begin(self, *, enabled: bool) -> None:
         """Forget what was recorded; record from now on if ``enabled``."""
-        if not self._session.is_empty or self._touched:
-            self.renew()
-        self._session.enabled = enabled
-
-    def renew(self) -> None:
-        """Begin a new session, before the old one goes."""
-        old, self._touched = self._session, set()
-        self._session = self._attach()
-        old.close()
+        if self._touched:
+            old, self._touched = self._session, set()
+            self._session = self._attach()
+            old.close()  # after the new one is there
+            self._enabled = True
+        if enabled is not self._enabled:
+            self._session.enabled = self._enabled = enabled
 
     def close(self) -> None:
         self._session.close()
@@ -68,25 +68,14 @@ class Recorder:
             apsw.Error: the schema of a changed table changed too; compare the states instead.
         """
         for table in self._touched:
-            self._refuse_null_keys(table)
-        if self._session.is_empty:
-            return Changeset()
+            shape = self.shapes[table]
+            if shape.nullable and has_null_key(self._connection, table, shape):
+                raise NullInKey(
+                    f"table {table} has a row with NULL in its primary key",
+                    hint=f"declare {', '.join(shape.nullable)} NOT NULL",
+                    table=table,
+                )
         return self._decode(self._session.changeset())
-
-    def _refuse_null_keys(self, table: str) -> None:
-        nullable = self.shapes[table].nullable
-        if not nullable:
-            return
-        condition = " OR ".join(f"{quoted(column)} IS NULL" for column in nullable)
-        found = self._connection.execute(
-            f"SELECT 1 FROM {quoted(table)} WHERE {condition} LIMIT 1"
-        ).fetchall()
-        if found:
-            raise NullInKey(
-                f"table {table} has a row with NULL in its primary key",
-                hint=f"declare {', '.join(nullable)} NOT NULL",
-                table=table,
-            )
 
     def _decode(self, recorded: bytes) -> Changeset:
         tables: dict[str, TableChanges] = {}

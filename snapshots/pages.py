@@ -161,7 +161,7 @@ class Snapshot:
 
     @property
     def size_bytes(self) -> int:
-        return len(self.mapping)
+        return len(self._map or self.mapping)
 
     def page(self, number: int) -> bytes:
         """The bytes of one page."""

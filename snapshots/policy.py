@@ -171,12 +171,15 @@ class Authorizer:
             _forbid("VACUUM" if vacuuming else "ATTACH", "one database is all there is")
 
 
-class Randomness:
-    """``random()`` and ``randomblob()`` drawn from a seed instead of the machine."""
+class MountFunctions:
+    """SQL functions that would answer from the machine, or from what an earlier mount did.
+
+    ``random()`` and ``randomblob()`` draw from a seed, ``changes()``, ``total_changes()`` and
+    ``last_insert_rowid()`` know only of this mount.
+    """
 
     def __init__(self, connection: apsw.Connection) -> None:
-        self._draw: random.Random | None = None
-        self._seed = 0
+        self._connection = connection
         # Innocuous like the originals, or a schema that is not trusted may not use them in a
         # default; not deterministic, or SQLite would draw once for all rows.
         define = partial(
@@ -184,10 +187,16 @@ class Randomness:
         )
         define("random", self._random, 0)
         define("randomblob", self._randomblob, 1)
+        define("changes", self._changes, 0)
+        define("total_changes", self._total_changes, 0)
+        self.begin(0)
 
-    def seed(self, seed: int) -> None:
-        """Begin the stream of ``seed``."""
-        self._seed, self._draw = seed, None
+    def begin(self, seed: int) -> None:
+        """A new mount: begin the stream of ``seed``, and count changes from now."""
+        self._seed = seed
+        self._draw: random.Random | None = None
+        self._before = self._connection.total_changes()
+        self._connection.set_last_insert_rowid(0)
 
     def _source(self) -> random.Random:
         # Seeding costs microseconds; most mounts never draw.
@@ -201,3 +210,10 @@ class Randomness:
     def _randomblob(self, *arguments: apsw.SQLiteValue) -> bytes:
         (length,) = arguments
         return self._source().randbytes(max(1, int(length or 0)))
+
+    def _total_changes(self, *_: apsw.SQLiteValue) -> int:
+        return self._connection.total_changes() - self._before
+
+    def _changes(self, *_: apsw.SQLiteValue) -> int:
+        # If any row was changed in this mount, so was SQLite's own count by its last statement.
+        return self._connection.changes() if self._total_changes() else 0

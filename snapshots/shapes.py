@@ -72,6 +72,19 @@ def _shape(connection: Connection, table: str, *, without_rowid: bool) -> TableS
     return TableShape(columns, key, tuple(column[1] for column in keyed if not column[3]), True)
 
 
+def has_null_key(connection: Connection, table: str, shape: TableShape) -> bool:
+    """Whether the table has a row that no session would record."""
+    condition = " OR ".join(f"{quoted(column)} IS NULL" for column in shape.nullable)
+    sql = f"SELECT 1 FROM main.{quoted(table)} WHERE {condition} LIMIT 1"
+    return bool(condition and connection.execute(sql).fetchall())
+
+
+def tables_with_null_keys(connection: Connection) -> list[str]:
+    """The tables that have rows with NULL in their primary key."""
+    shapes = read_shapes(connection)
+    return [name for name, shape in shapes.items() if has_null_key(connection, name, shape)]
+
+
 def literal_defaults(connection: Connection, table: str) -> Row:
     """For each column what it holds when an insert leaves it out, if that is a plain literal."""
     info = connection.execute(f"PRAGMA main.table_xinfo({quoted(table)})").fetchall()

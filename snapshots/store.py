@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import re
 import shutil
@@ -17,9 +18,9 @@ import msgspec
 
 from snapshots.errors import BuildFailed, SnapshotInvalid, SnapshotMissing, SnapshotsError
 from snapshots.pages import PAGE_SIZE, Snapshot
-from snapshots.policy import Authorizer, Randomness, SharedConnection
+from snapshots.policy import Authorizer, MountFunctions, SharedConnection
 from snapshots.rows import Value
-from snapshots.shapes import quoted
+from snapshots.shapes import quoted, tables_with_null_keys
 from snapshots.vfs import Clock
 
 BUILDER_VERSION = 1
@@ -65,7 +66,10 @@ def build_database(recipe: Recipe, path: Path) -> None:
 
     Raises:
         BuildFailed: a statement, row or check failed; the message says which and why.
+        FileExistsError: there is a file at ``path``.
     """
+    if path.exists():
+        raise FileExistsError(path)
     clock = Clock("builder")
     clock.clock_ms = recipe.clock_ms
     connection = SharedConnection(":memory:", vfs=clock.name)
@@ -75,16 +79,17 @@ def build_database(recipe: Recipe, path: Path) -> None:
             f"PRAGMA foreign_keys={int(recipe.foreign_keys)}"
         ).fetchall()
         apsw.Connection.config(connection, apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
-        Randomness(connection).seed(recipe.seed)
+        MountFunctions(connection).begin(recipe.seed)
         judge = Authorizer(
             connection, allow_ddl=True, foreign_keys=recipe.foreign_keys, script=True
         )
         apsw.Connection.set_authorizer(connection, judge)
         for number, script in enumerate(recipe.scripts, 1):
             _run_script(connection, number, script)
+        apsw.Connection.set_authorizer(connection, None)
+        connection.execute("PRAGMA foreign_keys=off").fetchall()  # the order of rows is free
         for table in recipe.rows:
             _insert(connection, table)
-        apsw.Connection.set_authorizer(connection, None)
         connection.execute("VACUUM INTO ?", (str(path),)).fetchall()
     finally:
         apsw.Connection.close(connection, True)
@@ -114,18 +119,16 @@ def _run_script(connection: apsw.Connection, number: int, script: str) -> None:
 
 def statements(script: str) -> Iterator[tuple[int, str]]:
     """The statements of a script, each with the number of the line on which it begins."""
-    start = 0
-    for end in (match.end() for match in re.finditer(";", script)):
-        if apsw.complete(script[start:end]):
-            yield _line(script, start), script[start:end]
-            start = end
-    if script[start:].strip():
-        yield _line(script, start), script[start:]
-
-
-def _line(script: str, start: int) -> int:
-    blank = len(script[start:]) - len(script[start:].lstrip())
-    return script.count("\n", 0, start + blank) + 1
+    start, line = 0, 1
+    for end in itertools.chain((match.end() for match in re.finditer(";", script)), [len(script)]):
+        statement = script[start:end]
+        if not (end == len(script) or apsw.complete(statement)):
+            continue
+        blank = len(statement) - len(statement.lstrip())
+        if blank < len(statement):
+            yield line + statement.count("\n", 0, blank), statement
+        line += statement.count("\n")
+        start = end
 
 
 def _insert(connection: apsw.Connection, table: TableRows) -> None:
@@ -159,8 +162,15 @@ def check_database(path: Path, *, foreign_keys: bool) -> None:
             if found != [("ok",)]:
                 raise SnapshotInvalid(f"integrity_check: {'; '.join(str(r[0]) for r in found)}")
             orphans = connection.execute("PRAGMA foreign_key_check").fetchall()
+            keyless = tables_with_null_keys(connection)
     except apsw.Error as error:
         raise SnapshotInvalid(f"{path.name}: {error}") from error
+    if keyless:
+        raise SnapshotInvalid(
+            f"table {keyless[0]} has a row with NULL in its primary key, which cannot be tracked",
+            hint="declare key columns NOT NULL",
+            table=keyless[0],
+        )
     if foreign_keys and orphans:
         table, rowid, parent, _ = orphans[0]
         raise SnapshotInvalid(

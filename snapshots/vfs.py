@@ -29,7 +29,7 @@ class MountedFile:
 
     def __init__(self, base: mmap.mmap) -> None:
         self._base = base
-        self.unmount()
+        self.mount(_EMPTY, stale=True)
 
     def mount(self, image: Image, *, stale: bool) -> None:
         """Show ``image``. ``stale`` says that SQLite's page cache may hold another one's pages.
@@ -44,11 +44,11 @@ class MountedFile:
         self._base_pages = image.base_pages
         self._size = image.size_bytes
         self._kept = image.size_bytes // PAGE_SIZE  # pages of the image below it still show
-        self._stale = stale
+        self.stale = stale
 
     def unmount(self) -> None:
         """Show nothing; any use raises ``NotMounted``."""
-        self.mount(_EMPTY, stale=True)
+        self.image = _EMPTY
 
     @property
     def changed(self) -> bool:
@@ -73,10 +73,16 @@ class MountedFile:
     # --- called by SQLite ---------------------------------------------------------------------
 
     def xRead(self, amount: int, offset: int) -> bytes:  # noqa: N802
-        if amount == PAGE_SIZE:
-            return self._page(offset // PAGE_SIZE)
-        if self._stale and offset == 24 and amount == 16:
-            self._stale = False
+        if amount == PAGE_SIZE:  # nearly all reads; `_page` written out, for its call is dear
+            number = offset // PAGE_SIZE
+            page = self.pending.get(number)
+            if page is None and number < self._kept:
+                page = self._pages.get(number)
+                if page is None and number < self._base_pages:
+                    return self._base[offset : offset + PAGE_SIZE]
+            return page or self._page(number)
+        if self.stale and offset == 24 and amount == 16:
+            self.stale = False
             return _NOBODYS_VERSION
         number, start = divmod(offset, PAGE_SIZE)
         return self._page(number)[start : start + amount]

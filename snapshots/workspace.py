@@ -21,8 +21,10 @@ from snapshots.errors import (
     WorkspaceBroken,
 )
 from snapshots.pages import PageDelta, Snapshot, schema_cookie
-from snapshots.policy import Authorizer, Randomness, SharedConnection
+from snapshots.policy import Authorizer, MountFunctions, SharedConnection
 from snapshots.vfs import MountedFile, MountedVFS
+
+_NO_CHANGES = Changeset()
 
 
 class Mount:
@@ -35,13 +37,13 @@ class Mount:
     """
 
     __slots__ = (
+        "_delta",
         "_keep",
         "_workspace",
         "branch",
         "changes",
         "clock_ms",
         "connection",
-        "delta",
         "label",
         "point",
         "read_only",
@@ -62,12 +64,19 @@ class Mount:
     ) -> None:
         self._workspace = workspace
         self._keep = False
+        self._delta: PageDelta | None = None
         self.branch = branch
         self.label = label
         self.clock_ms, self.seed = moment
         self.read_only, self.record = recording
-        self.delta = PageDelta({}, 0, 0)
-        self.changes = Changeset()
+        self.changes = _NO_CHANGES
+
+    @property
+    def delta(self) -> PageDelta:
+        """The pages the branch took over when the mount ended."""
+        if self._delta is None:
+            return PageDelta({}, self.point.size_bytes, self.point.base_pages)
+        return self._delta
 
     def keep_on_error(self) -> None:
         """An exception of the body commits what was written before it, then propagates.
@@ -140,8 +149,7 @@ class Workspace:
     def close(self) -> None:
         """Close the connection. Idempotent."""
         self.broken = True
-        if self._recorder is not None:
-            self._close_connection()
+        self._close_connection()
 
     # --- the connection -----------------------------------------------------------------------
 
@@ -158,17 +166,13 @@ class Workspace:
             f"PRAGMA foreign_keys={int(self._foreign_keys)}"
         ).fetchall()
         self._connection = connection
-        self._randomness = Randomness(connection)
-        self._recorder: Recorder | None = Recorder(connection)
-        self._judge = Authorizer(
-            connection, allow_ddl=self._allow_ddl, foreign_keys=self._foreign_keys
-        )
-        apsw.Connection.set_authorizer(connection, self._judge)
+        self._functions = MountFunctions(connection)
+        self._recorder = Recorder(connection)
+        judge = Authorizer(connection, allow_ddl=self._allow_ddl, foreign_keys=self._foreign_keys)
+        apsw.Connection.set_authorizer(connection, judge)
 
     def _close_connection(self) -> None:
-        if self._recorder is not None:
-            self._recorder.close()
-            self._recorder = None
+        self._recorder.close()
         apsw.Connection.close(self._connection, True)
 
     # --- one mount --------------------------------------------------------------------------------
@@ -185,20 +189,15 @@ class Workspace:
                 expected=self.snapshot.digest,
                 found=branch.snapshot.digest,
             )
-        point = branch.head
+        mount.point = point = branch.head
         self._vfs.clock_ms = mount.clock_ms
-        if point is self._held:
-            self._file.mount(point, stale=False)
-        else:
-            self._file.mount(point, stale=True)
+        self._file.mount(point, stale=point is not self._held)
+        if point is not self._held:
             self._hold_schema()
-        self._randomness.seed(mount.seed)
-        recorder = self._recorder
-        assert recorder is not None
-        recorder.begin(enabled=mount.record)
-        connection = self._connection
-        connection.set_last_insert_rowid(0)
-        mount.point, mount.connection = point, connection
+        self._held = None
+        self._recorder.begin(enabled=mount.record)
+        self._functions.begin(mount.seed)
+        mount.connection = self._connection
         self._mounted = mount
 
     def _hold_schema(self) -> None:
@@ -209,9 +208,11 @@ class Workspace:
         """
         cookie = self._file.cookie
         if cookie != self._base_cookie or self._cookie != self._base_cookie:
+            self.broken = True  # unless it opens
             self._close_connection()
             self._open()
             self._cookie = cookie
+            self.broken = False
 
     def _leave(self, mount: Mount, error: BaseException | None, *, keep: bool) -> None:
         try:
@@ -222,12 +223,10 @@ class Workspace:
                     raise UncleanMount(
                         f"the body left {unclean}", hint="end it before returning", what=unclean
                     )
-            elif error is None or keep:
+            elif (error is None or keep) and self._file.changed:
                 self._commit(mount)
-            else:
-                mount.delta = self._nothing(mount)
         finally:
-            self._forget(mount)
+            self._unmount(mount)
 
     def _settle(self, *, failed: bool) -> str:
         """End what is open on the connection; what cannot be left so is named."""
@@ -237,7 +236,7 @@ class Workspace:
         # Half-read cursors, mostly held by the frames of an exception. SQLite lists statements
         # only in C; this is rare enough to look through all objects instead.
         for cursor in gc.get_objects():
-            if type(cursor) is apsw.Cursor and cursor.connection is connection:
+            if isinstance(cursor, apsw.Cursor) and cursor.connection is connection:
                 cursor.close(True)
         if not connection.get_autocommit():
             connection.execute("ROLLBACK").fetchall()
@@ -248,10 +247,7 @@ class Workspace:
         return ""
 
     def _commit(self, mount: Mount) -> None:
-        """Hand what was written to the branch; nothing, if nothing was."""
-        if not self._file.changed:
-            mount.delta = self._nothing(mount)
-            return
+        """Hand what was written to the branch."""
         if mount.read_only:
             raise ReadOnlyViolated(
                 "a read-only mount was written to", pages=sorted(self._file.pending)
@@ -260,15 +256,13 @@ class Workspace:
             raise BranchMoved("the branch was changed while it was mounted")
         if mount.record:
             mount.changes = self._changes(mount.point)
-        mount.delta = self._file.delta()
-        mount.branch.commit(mount.delta, [(mount.label, mount.changes)])
+        mount._delta = delta = self._file.delta()
+        mount.branch.commit(delta, ((mount.label, mount.changes),))
         self._held = mount.branch.head
 
     def _changes(self, before: Point) -> Changeset:
-        recorder = self._recorder
-        assert recorder is not None
         if self._file.cookie == self._cookie:
-            return recorder.changes()
+            return self._recorder.changes()
         # The schema changed: sessions fail on that, or tell only half.
         with closing(self._reader(before)) as reader:
             return compare(reader, self._connection)
@@ -279,14 +273,12 @@ class Workspace:
         vfs = MountedVFS(file)
         return apsw.Connection("/main", flags=apsw.SQLITE_OPEN_READONLY, vfs=vfs.name)
 
-    def _nothing(self, mount: Mount) -> PageDelta:
-        return PageDelta({}, mount.point.size_bytes, mount.point.base_pages)
-
-    def _forget(self, mount: Mount) -> None:
-        """Unmount. Unless the branch took it, what was written is gone."""
-        held = mount.branch.head
-        clean = held is self._held or (held is mount.point and not self._file.changed)
-        self._held = held if clean else None
-        self._cookie = self._file.cookie
-        self._file.unmount()
+    def _unmount(self, mount: Mount) -> None:
+        """Show nothing any more. Unless the branch took it, what was written is gone."""
+        file = self._file
+        if file.changed:
+            self._cookie = file.cookie
+        elif not file.stale:  # else nothing was read, and the cache is still another branch's
+            self._held = mount.point
+        file.unmount()
         self._mounted = None
