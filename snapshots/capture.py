@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import cast
 
 import apsw
@@ -67,14 +68,8 @@ class Recorder:
             NullInKey: a row was written that no session records.
             apsw.Error: the schema of a changed table changed too; compare the states instead.
         """
-        for table in self._touched:
-            shape = self.shapes[table]
-            if shape.nullable and has_null_key(self._connection, table, shape):
-                raise NullInKey(
-                    f"table {table} has a row with NULL in its primary key",
-                    hint=f"declare {', '.join(shape.nullable)} NOT NULL",
-                    table=table,
-                )
+        touched = {table: self.shapes[table] for table in self._touched}
+        _refuse_null_keys(self._connection, touched)
         return self._decode(self._session.changeset())
 
     def _decode(self, recorded: bytes) -> Changeset:
@@ -87,6 +82,16 @@ class Recorder:
                 table = tables[name] = TableChanges(shape.key)
             table.put(_row_change(shape, change))
         return Changeset(tables)
+
+
+def _refuse_null_keys(connection: Connection, shapes: Mapping[str, TableShape]) -> None:
+    for table, shape in shapes.items():
+        if shape.nullable and has_null_key(connection, table, shape):
+            raise NullInKey(
+                f"table {table} has a row with NULL in its primary key",
+                hint=f"declare {', '.join(shape.nullable)} NOT NULL",
+                table=table,
+            )
 
 
 def _row_change(shape: TableShape, change: apsw.TableChange) -> RowChange:
@@ -114,8 +119,12 @@ def compare(before: Connection, after: Connection) -> Changeset:
 
     For calls that changed the schema, where sessions fail. Costs time with the size of the
     database; nothing is known of triggers, so no row is ``indirect``.
+
+    Raises:
+        NullInKey: a row was written that cannot be told from others.
     """
     old_shapes, new_shapes = read_shapes(before), read_shapes(after)
+    _refuse_null_keys(after, new_shapes)
     tables: dict[str, TableChanges] = {}
     for name in {**old_shapes, **new_shapes}:
         old, new = old_shapes.get(name), new_shapes.get(name)

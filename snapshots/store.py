@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 from weakref import WeakValueDictionary
 
 import apsw
@@ -19,7 +20,6 @@ import msgspec
 from snapshots.errors import BuildFailed, SnapshotInvalid, SnapshotMissing, SnapshotsError
 from snapshots.pages import PAGE_SIZE, Snapshot
 from snapshots.policy import Authorizer, MountFunctions, SharedConnection
-from snapshots.rows import Value
 from snapshots.shapes import quoted, tables_with_null_keys
 from snapshots.vfs import Clock
 
@@ -30,11 +30,11 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class TableRows(msgspec.Struct, frozen=True):
-    """Rows to insert into one table."""
+    """Rows to insert into one table: null, int, float, str or bytes under each column."""
 
     table: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[Value, ...], ...]
+    rows: tuple[tuple[Any, ...], ...]  # msgspec decodes no union of str and bytes
 
 
 class Recipe(msgspec.Struct, frozen=True):
