@@ -19,11 +19,11 @@ _NAMING = {
 """Pragmas whose argument, if any, names a table or index, so that they set nothing."""
 
 _READABLE = _NAMING | {
-    "application_id", "collation_list", "compile_options", "encoding", "foreign_keys",
-    "freelist_count", "function_list", "journal_mode", "page_count", "page_size",
+    "application_id", "collation_list", "compile_options", "data_version", "encoding",
+    "foreign_keys", "freelist_count", "function_list", "journal_mode", "page_count", "page_size",
     "schema_version", "user_version",
 }  # fmt: skip
-"""Pragmas that only tell something about the branch when asked without an argument."""
+"""Pragmas that only tell something when asked without an argument (FTS5 asks data_version)."""
 
 _SCRIPT_PRAGMAS = {"foreign_keys", "defer_foreign_keys", "user_version", "application_id"}
 """What a script that builds a snapshot may set as well: dumps begin with such lines."""

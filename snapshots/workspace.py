@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gc
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, suppress
 from types import TracebackType
 from typing import Self
 
@@ -233,13 +234,13 @@ class Workspace:
         connection = self._connection
         if connection.txn_state("main") == apsw.SQLITE_TXN_NONE and connection.get_autocommit():
             return ""
-        # Half-read cursors, mostly held by the frames of an exception. SQLite lists statements
-        # only in C; this is rare enough to look through all objects instead.
-        for cursor in gc.get_objects():
-            if isinstance(cursor, apsw.Cursor) and cursor.connection is connection:
-                cursor.close(True)
+        for cursor in _cursors(connection):
+            cursor.close(True)
         if not connection.get_autocommit():
-            connection.execute("ROLLBACK").fetchall()
+            try:
+                connection.execute("ROLLBACK").fetchall()
+            except apsw.Error as problem:
+                return f"a transaction that does not end ({problem})"
             if not failed:
                 return "an open transaction"
         if connection.txn_state("main") != apsw.SQLITE_TXN_NONE:
@@ -282,3 +283,15 @@ class Workspace:
             self._held = mount.point
         file.unmount()
         self._mounted = None
+
+
+def _cursors(connection: apsw.Connection) -> Iterator[apsw.Cursor]:
+    """The open cursors of a connection, mostly half-read ones held by an exception's frames.
+
+    SQLite lists statements only to C. This is rare enough to look through all objects instead.
+    """
+    for candidate in gc.get_objects():
+        if isinstance(candidate, apsw.Cursor):
+            with suppress(apsw.CursorClosedError):
+                if candidate.connection is connection:
+                    yield candidate
