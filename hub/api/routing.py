@@ -1,0 +1,244 @@
+"""A table of routes, and the ASGI application that answers by it.
+
+A route is declared once. Bodies are decoded straight into its structs, so that what the
+description promises is what is checked; every error becomes an answer in one place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+from starlette.types import Receive, Scope, Send
+
+from environments.errors import EnvhubError
+from hub.errors import (
+    BodyTooLarge,
+    ForeignHost,
+    InvalidRequest,
+    MalformedBody,
+    MethodNotAllowed,
+    UnknownRoute,
+    body_of,
+    status_of,
+)
+from hub.mcp_server.guard import BodyTooLarge as OverLimit
+from hub.mcp_server.guard import Disconnected, Guard
+from hub.telemetry import logger
+from hub.wire import ErrorResponse, Request
+
+log = logger("hub.api")
+
+Handler = Callable[..., Awaitable[Any]]
+_FIELD = re.compile(r"(?:unknown field|required field) `([^`]+)`|at `\$\.?([^`]*)`")
+_encode = msgspec.json.Encoder().encode
+
+
+class Route(msgspec.Struct, frozen=True, kw_only=True):
+    """One endpoint. ``handler`` takes the hub's episodes, what ``{…}`` in the path captured, then
+    the body if ``request`` is set, then the query if ``query`` is set."""
+
+    method: str
+    path: str
+    handler: Handler
+    summary: str
+    response: Any
+    request: type[Request] | None = None
+    query: type[Request] | None = None
+    example: dict[str, Any] | None = None
+    """A body that this endpoint takes."""
+    status: int = 200
+
+
+class _Endpoint:
+    """A route with its decoder made."""
+
+    __slots__ = ("decode", "route")
+
+    def __init__(self, route: Route) -> None:
+        self.route = route
+        self.decode = msgspec.json.Decoder(route.request).decode if route.request else None
+
+
+class _Node:
+    """One segment of the paths: the literal ones below it, the captured one, its endpoints."""
+
+    __slots__ = ("captured", "endpoints", "literal")
+
+    def __init__(self) -> None:
+        self.literal: dict[str, _Node] = {}
+        self.captured: _Node | None = None
+        self.endpoints: dict[str, _Endpoint] = {}
+
+
+class Api:
+    """The ASGI application of a table of routes below ``prefix``. ``context`` goes to handlers."""
+
+    def __init__(
+        self, prefix: str, routes: Iterable[Route], context: object, *, guard: Guard
+    ) -> None:
+        self.prefix = prefix
+        self._guard = guard
+        self._context = context
+        self._root = _Node()
+        for route in routes:
+            self._add(route)
+
+    def _add(self, route: Route) -> None:
+        node = self._root
+        for segment in route.path.split("/")[1:]:
+            if segment.startswith("{"):
+                node.captured = node.captured or _Node()
+                node = node.captured
+            else:
+                node = node.literal.setdefault(segment, _Node())
+        node.endpoints[route.method] = _Endpoint(route)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers: tuple[tuple[bytes, bytes], ...] = ()
+        try:
+            self._admit(scope)
+            endpoint, captured = self._match(scope["method"], scope["path"])
+            answer = await self._answer(endpoint, captured, scope, receive)
+            status, body = endpoint.route.status, _encode(answer)
+        except Disconnected:
+            return
+        except Exception as error:
+            status, body = status_of(error), _encode(ErrorResponse(error=body_of(error)))
+            headers = _headers(error)
+            if not isinstance(error, EnvhubError):
+                log.exception("request failed", method=scope["method"], path=scope["path"])
+        await respond(send, status, body, headers)
+
+    def _admit(self, scope: Scope) -> None:
+        """Raise ``ForeignHost`` or ``BodyTooLarge`` before anything is read."""
+        # as a GET: unlike MCP, a body's declared type is not held against it
+        refused = self._guard.refusal("GET", dict(scope["headers"]))
+        if refused is not None:
+            status, text = refused
+            if status == 413:
+                raise _too_large(self._guard.max_body_bytes)
+            raise ForeignHost(
+                text.decode(), hint="ENVHUB_ALLOWED_HOSTS names the hosts this hub answers to"
+            )
+
+    async def _read(self, receive: Receive) -> bytes:
+        try:
+            return await self._guard.read(receive)
+        except OverLimit:
+            raise _too_large(self._guard.max_body_bytes) from None
+
+    def _match(self, method: str, path: str) -> tuple[_Endpoint, list[str]]:
+        node: _Node | None = self._root
+        captured: list[str] = []
+        for segment in path.removeprefix(self.prefix).split("/")[1:]:
+            assert node is not None
+            below = node.literal.get(segment)
+            if below is None and segment:
+                below = node.captured
+                captured.append(segment)
+            node = below
+            if node is None:
+                break
+        if node is None or not node.endpoints:
+            raise UnknownRoute(
+                f"there is nothing at {path}",
+                hint=f"GET {self.prefix}/openapi.json lists the routes",
+            )
+        endpoint = node.endpoints.get(method)
+        if endpoint is None:
+            allowed = ", ".join(sorted(node.endpoints))
+            raise MethodNotAllowed(f"{path} does not take {method}", hint=f"it takes {allowed}")
+        return endpoint, captured
+
+    async def _answer(
+        self, endpoint: _Endpoint, captured: list[str], scope: Scope, receive: Receive
+    ) -> Any:
+        route = endpoint.route
+        values: list[Any] = [self._context, *captured]
+        if endpoint.decode is not None:
+            body = await self._read(receive)
+            values.append(_decode(endpoint.decode, body or b"{}"))
+        if route.query is not None:
+            values.append(_query(route.query, scope["query_string"]))
+        return await route.handler(*values)
+
+
+def _decode(decode: Callable[[bytes], Any], body: bytes) -> Any:
+    try:
+        return decode(body)
+    except msgspec.ValidationError as error:
+        raise invalid(error, "body") from None
+    except msgspec.DecodeError as error:
+        raise MalformedBody(f"the body is not JSON: {_with_position(error, body)}") from None
+
+
+def _query(kind: type[Request], query_string: bytes) -> Request:
+    pairs = parse_qsl(query_string.decode("latin-1"), keep_blank_values=True)
+    try:
+        return msgspec.convert(dict(pairs), kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise invalid(error, "query") from None
+
+
+def invalid(error: msgspec.ValidationError, where: str) -> InvalidRequest:
+    """The mistake in words, with the path of the field at fault in ``details.field``."""
+    text = str(error)
+    field = ".".join(part for match in _FIELD.finditer(text) for part in match.groups() if part)
+    problem = text.split(" - at `")[0]
+    return InvalidRequest(f"{where} {field}: {problem}".replace(" :", ":"), field=field)
+
+
+def _with_position(error: msgspec.DecodeError, body: bytes) -> str:
+    text = str(error).removeprefix("JSON is malformed: ")
+    if "(byte " in text:
+        return text
+    try:
+        body.decode()
+    except UnicodeDecodeError as broken:
+        return f"invalid UTF-8 (byte {broken.start})"
+    return f"{text} (byte {len(body)})"
+
+
+def _headers(error: Exception) -> tuple[tuple[bytes, bytes], ...]:
+    if status_of(error) == 503:
+        return ((b"retry-after", b"1"),)
+    if isinstance(error, BodyTooLarge):
+        return ((b"connection", b"close"),)  # the rest of the body is not read
+    return ()
+
+
+def _too_large(max_bytes: int) -> BodyTooLarge:
+    return BodyTooLarge(
+        f"the body is larger than {max_bytes} bytes", hint="ENVHUB_MAX_BODY_BYTES raises the limit"
+    )
+
+
+async def respond(
+    send: Send,
+    status: int,
+    body: bytes,
+    headers: Iterable[tuple[bytes, bytes]] = (),
+    content_type: bytes = b"application/json",
+) -> None:
+    """Send one complete answer."""
+    await send(
+        {
+            "type": "http.response.start",
+            "status": status,
+            "headers": [
+                (b"content-type", content_type),
+                (b"content-length", str(len(body)).encode()),
+                *headers,
+            ],
+        }
+    )
+    await send({"type": "http.response.body", "body": body})
+
+
+def captures(path: str) -> list[str]:
+    """The names in a route's path, e.g. ``["id"]`` for ``/episodes/{id}``."""
+    return re.findall(r"{([a-z_]+)}", path)

@@ -1,0 +1,189 @@
+"""One hub: what it holds open, and the ASGI application in front of it.
+
+The two paths that carry every call (``/v1`` and the MCP routes) are dispatched before any
+framework is entered; starlette answers the rest.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from importlib.metadata import version
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from environments.catalogue import Catalogue
+from environments.environment import Environments
+from environments.errors import EnvhubError
+from environments.sandbox.host import Sandbox, SandboxLimits
+from hub.api.rest import PREFIX, rest_api
+from hub.data_dir import DataDir
+from hub.episodes import Episodes
+from hub.errors import body_of
+from hub.ledger import Ledger, NullJournal, Records
+from hub.mcp_server.guard import Guard
+from hub.mcp_server.routes import McpRoutes
+from hub.settings import Settings
+from hub.telemetry import CONTENT_TYPE, Metrics, Readings, logger
+from hub.wire import ErrorResponse
+from snapshots import SnapshotStore
+
+VERSION = version("mcp-env-hub")
+ANY_ADDRESS = ("0.0.0.0", "::")
+
+WORTH_A_WARNING = ("start_failed", "zygote_lost")
+
+log = logger("hub.app")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Hub:
+    """Everything one hub holds open; ``async with Hub.open(settings) as hub:``."""
+
+    settings: Settings
+    metrics: Metrics
+    sandbox: Sandbox
+    environments: Environments
+    ledger: Records
+    episodes: Episodes
+    secret: bytes
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, settings: Settings) -> AsyncIterator[Hub]:
+        """Lock the data directory, open the ledger, start the sandbox.
+
+        Raises ``DataDirLocked``, ``DataDirUnusable``, ``LedgerDamaged`` and ``PackInvalid`` (a root
+        that is no folder of packs). On the way out calls in flight are recorded, then all closes.
+        """
+        data = DataDir(settings.data_dir)
+        async with AsyncExitStack() as stack:
+            stack.enter_context(data.lock())
+            ledger: Records = NullJournal()
+            if settings.durability == "step":
+                ledger = await stack.enter_async_context(Ledger.open(data.ledger))
+            sandbox = await stack.enter_async_context(
+                Sandbox(_limits(settings), on_event=_log_sandbox)
+            )
+            store = SnapshotStore(data.snapshots)
+            environments = Environments(Catalogue(settings.roots), store, sandbox)
+            metrics = Metrics()
+            episodes = Episodes(environments, ledger, metrics)
+            metrics.watch(lambda: episodes.readings() | _sandbox_readings(sandbox))
+            yield cls(settings, metrics, sandbox, environments, ledger, episodes, data.secret())
+
+
+class App:
+    """The ASGI application of an open hub."""
+
+    def __init__(self, hub: Hub) -> None:
+        settings = hub.settings
+        hosts = settings.allowed_hosts or (
+            ("*",) if settings.host in ANY_ADDRESS else (settings.host,)
+        )
+        guard = Guard(hosts, max_body_bytes=settings.max_body_bytes)
+        self._rest: ASGIApp = rest_api(hub.episodes, version=VERSION, guard=guard)
+        self._mcp = McpRoutes(hub.episodes, secret=hub.secret, guard=guard)
+        self._pages: ASGIApp = pages(hub)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope.get("path", "")
+        if scope["type"] != "http":
+            await self._pages(scope, receive, send)
+        elif path.startswith(f"{PREFIX}/"):
+            await self._rest(scope, receive, send)
+        elif path.startswith(("/episodes/", "/environments/")):
+            await self._mcp(scope, receive, send)
+        else:
+            await self._pages(scope, receive, send)
+
+    def close(self) -> None:
+        """End what would keep a stopping server waiting (open event streams)."""
+        self._mcp.close()
+
+
+def pages(hub: Hub) -> Starlette:
+    """What operators and the curious ask for."""
+
+    async def index(request: Request) -> Response:
+        return JSONResponse(
+            {
+                "envhub": VERSION,
+                "environments": f"{PREFIX}/environments",
+                "description": f"{PREFIX}/openapi.json",
+                "mcp": [f"/environments/{name}/mcp" for name in hub.environments.catalogue.names()],
+            }
+        )
+
+    async def health(request: Request) -> Response:
+        return JSONResponse({"status": "alive"})
+
+    async def ready(request: Request) -> Response:
+        try:
+            await hub.ledger.rows(limit=1)
+        except EnvhubError as error:
+            return Response(_error_json(error), 503, media_type="application/json")
+        catalogue = hub.environments.catalogue
+        return JSONResponse(
+            {
+                "status": "ready",
+                "environments": len(catalogue.names()),
+                "invalid": len(catalogue.invalid),
+                "durability": hub.settings.durability,
+            }
+        )
+
+    async def metrics(request: Request) -> Response:
+        return Response(hub.metrics.render(), media_type=CONTENT_TYPE)
+
+    return Starlette(
+        routes=[
+            Route("/", index),
+            Route("/healthz", health),
+            Route("/readyz", ready),
+            Route("/metrics", metrics),
+        ]
+    )
+
+
+def _error_json(error: EnvhubError) -> bytes:
+    return msgspec.json.encode(ErrorResponse(error=body_of(error)))
+
+
+def _limits(settings: Settings) -> SandboxLimits:
+    given = {
+        "max_workers": settings.max_workers,
+        "memory_budget_bytes": settings.worker_memory_bytes,
+    }
+    return SandboxLimits(**{name: value for name, value in given.items() if value})
+
+
+def _log_sandbox(kind: str, environment: str, **fields: object) -> None:
+    """Workers come and go by the thousand; what went wrong with one is worth a warning."""
+    tell = log.warning if kind in WORTH_A_WARNING or fields.get("missing") else log.debug
+    tell(kind, environment=environment, **fields)
+
+
+def _sandbox_readings(sandbox: Sandbox) -> Readings:
+    now = sandbox.statistics()
+    busy = {name: pool.workers - pool.idle for name, pool in now.environments.items()}
+    return {
+        "envhub_workers": {
+            (("environment", name), ("state", state)): count
+            for name, pool in now.environments.items()
+            for state, count in (("idle", pool.idle), ("busy", busy[name]))
+        },
+        "envhub_calls_queued": {
+            (("environment", name),): pool.queued for name, pool in now.environments.items()
+        },
+        "envhub_worker_ends": {(("reason", reason),): count for reason, count in now.ends.items()},
+        "envhub_worker_starts": {(): now.starts},
+        "envhub_worker_resident_bytes": {(): now.resident_bytes},
+        "envhub_sandbox_layers_missing": {(): len(now.missing_layers)},
+    }

@@ -1,0 +1,44 @@
+"""The ``envhub`` command: every mistake is told in words, with an exit code and no traceback.
+
+0: done. 1: it failed, or a pack did not pass. 2: the command line makes no sense.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from environments.errors import EnvhubError
+from hub.cli import packs, serving
+from hub.cli.output import complain
+from hub.settings import SettingsInvalid
+from snapshots.errors import SnapshotsError
+
+app = typer.Typer(
+    name="envhub",
+    help="Environments for tool-using agents: copy-on-write, served over MCP, scored.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+packs.register(app)
+serving.register(app)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command and exit with its code."""
+    try:
+        app(args=arguments)
+    except (EnvhubError, SnapshotsError) as error:
+        complain(error.message, error.hint)
+        sys.exit(1)
+    except SettingsInvalid as error:
+        complain(str(error))
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(141)

@@ -1,0 +1,181 @@
+"""Commands about packs: make one, list them, look at one, check them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from hub.cli.output import complain, console, say, table
+from hub.settings import Settings
+
+Packs = Annotated[
+    list[Path] | None,
+    typer.Option("--packs", help="A pack or a folder of packs, beside the shipped ones."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands."""
+    app.command("new")(new)
+    app.command("list")(list_packs)
+    app.command("show")(show)
+    app.command("check")(check)
+
+
+def new(
+    name: Annotated[str, typer.Argument(help="What the environment is called: a-z 0-9 _ -")],
+    folder: Annotated[Path, typer.Option("--in", help="Where its folder is made.")] = Path(),
+) -> None:
+    """Make a small pack that passes its own check, to start from."""
+    from environments.scaffold import new_pack
+
+    path = new_pack(name, folder)
+    say(f"made {path}")
+    say(f"check it:  envhub check {path}")
+    say(f"serve it:  envhub serve --packs {path}")
+
+
+def list_packs(packs: Packs = None, as_json: AsJson = False) -> None:
+    """List the environments there are."""
+    from environments.catalogue import Catalogue, Pack
+    from environments.errors import PackInvalid
+
+    catalogue = Catalogue(_settings(packs).roots)
+    found: list[Pack] = []
+    for name in catalogue.names():
+        try:
+            found.append(catalogue.get(name))
+        except PackInvalid:
+            continue  # told below, from catalogue.invalid
+    if as_json:
+        specs = [
+            {"name": pack.name, "digest": pack.digest, "path": str(pack.path), "spec": pack.spec}
+            for pack in found
+        ]
+        say(msgspec.json.encode(specs).decode())
+    else:
+        table(
+            ("name", "version", "domain", "tasks", "title"),
+            [
+                (p.name, p.spec.version, p.spec.domain, str(len(p.tasks)), p.spec.title)
+                for p in found
+            ],
+        )
+    for error in catalogue.invalid.values():
+        complain(error.message, error.hint)
+    if catalogue.invalid:
+        raise typer.Exit(1)
+
+
+def show(
+    name: Annotated[str, typer.Argument(help="An environment's name, or a pack's folder.")],
+    packs: Packs = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show one environment: its tools, tables and tasks."""
+    from environments.environment import open_environments
+
+    settings = _settings(packs, name)
+
+    async def describe() -> None:
+        async with open_environments(settings.roots, data_dir=settings.data_dir) as environments:
+            environment = await environments.get(_name(name))
+        pack, spec = environment.pack, environment.pack.spec
+        if as_json:
+            described = {
+                "spec": spec,
+                "digest": pack.digest,
+                "policy": pack.policy,
+                "tools": tuple(environment.tools.values()),
+                "tables": {table: info.columns for table, info in environment.tables.items()},
+                "tasks": tuple(
+                    {"id": task.id, "difficulty": task.difficulty, "instruction": task.instruction}
+                    for task in pack.tasks.values()
+                ),
+            }
+            say(msgspec.json.encode(described).decode())
+            return
+        console.print(f"[bold]{spec.title}[/]  {spec.name} {spec.version}  {pack.path}")
+        console.print(spec.summary, markup=False)
+        say()
+        table(
+            ("tool", "writes", "what it does"),
+            [
+                (tool.name, "" if tool.read_only else "yes", _first_line(tool.description))
+                for tool in environment.tools.values()
+            ],
+        )
+        say()
+        table(
+            ("table", "columns"),
+            [(name, ", ".join(info.columns)) for name, info in environment.tables.items()],
+        )
+        say()
+        table(
+            ("task", "difficulty", "split", "instruction"),
+            [
+                (task.id, task.difficulty, task.split, task.instruction)
+                for task in pack.tasks.values()
+            ],
+        )
+
+    asyncio.run(describe())
+
+
+def check(
+    packs: Annotated[list[str], typer.Argument(help="Folders of packs, or names of shipped ones.")],
+    as_json: AsJson = False,
+) -> None:
+    """Check packs: does the oracle score 1, doing nothing 0, a replay the same?"""
+    from environments.check import check_pack
+
+    async def run() -> bool:
+        reports = []
+        for pack in packs:
+            reports.append(await check_pack(_path(pack)))
+            if not as_json:
+                console.print(f"[bold]{pack}[/]")
+                console.print(reports[-1])
+        if as_json:
+            say(msgspec.json.encode([report.to_json() for report in reports]).decode())
+        return all(report.passed for report in reports)
+
+    if not asyncio.run(run()):
+        raise typer.Exit(1)
+
+
+def _settings(packs: Sequence[Path] | None, name: str = "") -> Settings:
+    """The settings, with ``name`` among the packs where it is a folder."""
+    given = [*(packs or ())]
+    if _is_folder(name):
+        given.append(Path(name))
+    return Settings.from_environment(packs=tuple(given) or None)
+
+
+def _is_folder(name: str) -> bool:
+    return "/" in name or name.startswith(".")
+
+
+def _name(name: str) -> str:
+    from environments.catalogue import load_pack
+
+    return load_pack(Path(name)).name if _is_folder(name) else name
+
+
+def _path(pack: str) -> Path:
+    from environments.catalogue import Catalogue
+
+    folder = Path(pack)
+    if _is_folder(pack) or folder.is_dir():
+        return folder
+    return Catalogue(Settings.from_environment().roots).get(pack).path
+
+
+def _first_line(text: str) -> str:
+    return text.strip().splitlines()[0]

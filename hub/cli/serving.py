@@ -1,0 +1,196 @@
+"""Commands that serve: the hub, one environment on a pipe, a person's client, the demonstration."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hub.cli.output import complain, say, show_changes, table
+from hub.settings import Settings
+
+if TYPE_CHECKING:
+    from hub.app import Hub
+
+Packs = Annotated[
+    list[Path] | None,
+    typer.Option("--packs", help="A pack or a folder of packs, beside the shipped ones."),
+]
+Host = Annotated[str | None, typer.Option(help="Address to listen on.")]
+Port = Annotated[int | None, typer.Option(help="0 takes any free port.", min=0, max=65535)]
+DataDir = Annotated[Path | None, typer.Option(help="Where snapshots and the ledger are kept.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands."""
+    app.command()(serve)
+    app.command()(stdio)
+    app.command()(connect)
+    app.command()(demo)
+    app.command()(version)
+
+
+def serve(
+    host: Host = None,
+    port: Port = None,
+    data_dir: DataDir = None,
+    packs: Packs = None,
+    durability: Annotated[
+        str | None, typer.Option(help="step: a call is on disk before it is answered; or none.")
+    ] = None,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+) -> None:
+    """Start the hub."""
+    from hub.server import serve as run
+    from hub.telemetry import configure_logging
+
+    settings = Settings.from_environment(
+        host=host,
+        port=port,
+        data_dir=data_dir,
+        packs=tuple(packs) if packs else None,
+        durability=durability,
+        log_level=log_level,
+    )
+    configure_logging(settings.log_level, settings.log_format)
+    run(settings, _greet)
+
+
+def stdio(
+    name: Annotated[str, typer.Argument(help="The environment to play.")],
+    task: Annotated[str | None, typer.Option(help="The task to begin with.")] = None,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    rollout: Annotated[
+        bool, typer.Option("--rollout", help="Take reset, score and changes beside the tools.")
+    ] = False,
+    packs: Packs = None,
+) -> None:
+    """Serve one episode over standard input and output, for Claude, IDEs and rollout workers."""
+    import asyncio
+
+    from hub.telemetry import configure_logging
+
+    settings = Settings.from_environment(packs=tuple(packs) if packs else None)
+    configure_logging(settings.log_level, settings.log_format)
+    asyncio.run(_serve_pipe(settings, name, task, seed, rollout))
+
+
+def connect(
+    name: Annotated[str, typer.Argument(help="The environment to connect to.")],
+    url: Annotated[str | None, typer.Option(help="The hub's address.")] = None,
+    packs: Packs = None,
+) -> None:
+    """Print an address with a seat of its own, and how to give it to Claude or an IDE."""
+    from environments.catalogue import Catalogue
+
+    settings = Settings.from_environment(packs=tuple(packs) if packs else None)
+    Catalogue(settings.roots).get(name)
+    base = (url or f"http://{settings.host}:{settings.port}").rstrip("/")
+    address = f"{base}/environments/{name}/mcp?seat={secrets.token_urlsafe(9)}"
+    command = shutil.which("envhub") or sys.argv[0]
+    say(address)
+    say("\nIts seat is yours: state is kept there between connections. With the hub running:")
+    say(f"\nClaude Code\n  claude mcp add --transport http {name} '{address}'")
+    _snippet("VS Code, .vscode/mcp.json", "servers", name, {"type": "http", "url": address})
+    _snippet("Cursor, .cursor/mcp.json", "mcpServers", name, {"url": address})
+    pipe = {"command": command, "args": ["stdio", name]}
+    _snippet("Claude Desktop, claude_desktop_config.json (no hub)", "mcpServers", name, pipe)
+
+
+def demo(
+    environment: Annotated[str, typer.Option(help="The environment to play.")] = "procurement",
+    task: Annotated[
+        str | None, typer.Option(help="Its task; by default one of many steps.")
+    ] = None,
+) -> None:
+    """Play one group of 8 episodes with scripted policies, through a real MCP client."""
+    import asyncio
+
+    from hub import demo as played
+
+    pack, chosen = played.choose(environment, task)
+    say(f"{pack.spec.title}, task {chosen.id}: {chosen.instruction}\n")
+
+    async def play() -> list[played.Played]:
+        async with played.running_hub() as address:
+            return await played.play_group(address, pack, chosen)
+
+    group = asyncio.run(play())
+    table(
+        ("policy", "reward", "steps", "row changes", "ms"),
+        [
+            (
+                episode.policy,
+                "unset" if episode.reward is None else f"{episode.reward:g}",
+                str(episode.steps),
+                str(episode.row_changes),
+                f"{episode.milliseconds:.0f}",
+            )
+            for episode in group
+        ],
+    )
+    best = group[0]
+    say(f"\nWhat the {best.policy} changed, row by row ({best.episode}):")
+    show_changes(best.changes)
+    if any(episode.reward is None for episode in group):
+        complain("an episode could not be scored", group[0].reason)
+        raise typer.Exit(1)
+
+
+def version() -> None:
+    """Print the version."""
+    from importlib.metadata import version as installed
+
+    say(f"envhub {installed('mcp-env-hub')}")
+
+
+def _greet(hub: Hub, address: str) -> None:
+    """What to do next, for whoever started the hub."""
+    catalogue = hub.environments.catalogue
+    names = catalogue.names()
+    say(f"envhub is listening on {address}")
+    say(f"  {len(names)} environments: {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}")
+    say(f"  data in {hub.settings.data_dir}, durability {hub.settings.durability}")
+    for error in catalogue.invalid.values():
+        complain(error.message, error.hint)
+    if names:
+        name = names[0]
+        body = json.dumps({"environment": name})
+        say(f"\nMCP:   {address}/environments/{name}/mcp")
+        say(f"curl:  curl -s {address}/v1/episodes -H 'content-type: application/json' -d '{body}'")
+        say(f"next:  envhub connect {name}     (an address for Claude or your IDE)")
+        say("       envhub demo               (8 scripted episodes, scored)")
+    say("\nCtrl-C stops it; with durability step it goes on where it was.")
+
+
+def _snippet(where: str, key: str, name: str, server: dict[str, Any]) -> None:
+    text = json.dumps({key: {name: server}}, indent=2).replace("\n", "\n  ")
+    say(f"\n{where}\n  {text}")
+
+
+async def _serve_pipe(
+    settings: Settings, name: str, task: str | None, seed: int, rollout: bool
+) -> None:
+    from environments.environment import open_environments
+    from environments.episode import Episode
+    from hub.episodes import SEAT_HORIZON
+    from hub.mcp_server.stdio import Control, serve_stdio
+    from hub.mcp_server.surfaces import EnvironmentSurface, EpisodeSurface
+
+    async with open_environments(settings.roots, data_dir=settings.data_dir) as environments:
+        environment = await environments.get(name)
+        horizon = None if rollout else SEAT_HORIZON
+        episode = await Episode.start(environment, task=task, seed=seed, horizon=horizon)
+        if rollout:
+            await serve_stdio(EpisodeSurface(episode), Control(episode))
+            return
+
+        async def seated(_: object) -> Episode:
+            return episode
+
+        await serve_stdio(EnvironmentSurface(environment, seated))

@@ -1,0 +1,157 @@
+"""The hub's own errors, and the one table that turns every error into an HTTP answer.
+
+Whose fault it was travels as ``kind``; a client never sees a traceback.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from environments.errors import (
+    AgentError,
+    CallKeyReused,
+    EnvhubError,
+    EnvironmentChanged,
+    EpisodeClosed,
+    HorizonReached,
+    InfrastructureFault,
+    InvalidArguments,
+    UnknownEnvironment,
+    UnknownMark,
+    UnknownTask,
+    UnknownTool,
+)
+from hub.wire import ErrorBody
+from snapshots.errors import SnapshotsError
+
+
+class UnknownEpisode(AgentError):
+    """No episode has this id, and none had."""
+
+    code = "UNKNOWN_EPISODE"
+
+
+class EpisodeGone(AgentError):
+    """The episode was closed and nothing of it was kept."""
+
+    code = "EPISODE_GONE"
+
+
+class MalformedBody(AgentError):
+    """The body is not JSON; the message names the byte."""
+
+    code = "MALFORMED_JSON"
+
+
+class InvalidRequest(AgentError):
+    """The body or the query does not fit the route; the message names the field."""
+
+    code = "INVALID_REQUEST"
+
+
+class BodyTooLarge(AgentError):
+    code = "BODY_TOO_LARGE"
+
+
+class UnknownRoute(AgentError):
+    code = "UNKNOWN_ROUTE"
+
+
+class MethodNotAllowed(AgentError):
+    code = "METHOD_NOT_ALLOWED"
+
+
+class ForeignHost(AgentError):
+    """The request's ``Host`` or ``Origin`` is not one this hub answers to."""
+
+    code = "FOREIGN_HOST"
+
+
+class AddressInUse(InfrastructureFault):
+    """The hub cannot listen where it was told to."""
+
+    code = "ADDRESS_IN_USE"
+
+
+class LedgerFailed(InfrastructureFault):
+    """A record could not be made durable; what it would have recorded did not happen."""
+
+    code = "LEDGER_FAILED"
+
+
+class LedgerDamaged(InfrastructureFault):
+    """A stored record cannot be read."""
+
+    code = "LEDGER_DAMAGED"
+
+
+class DataDirUnusable(InfrastructureFault):
+    """The data directory cannot be made, read or written."""
+
+    code = "DATA_DIR_UNUSABLE"
+
+
+class DataDirLocked(InfrastructureFault):
+    """Another hub works on this data directory."""
+
+    code = "DATA_DIR_LOCKED"
+
+
+STATUS: dict[type[Exception], int] = {
+    MalformedBody: 400,
+    ForeignHost: 403,
+    UnknownEpisode: 404,
+    UnknownEnvironment: 404,
+    UnknownTask: 404,
+    UnknownTool: 404,
+    UnknownMark: 404,
+    UnknownRoute: 404,
+    MethodNotAllowed: 405,
+    HorizonReached: 409,
+    EpisodeClosed: 409,
+    CallKeyReused: 409,
+    EnvironmentChanged: 409,
+    EpisodeGone: 410,
+    BodyTooLarge: 413,
+    InvalidRequest: 422,
+    InvalidArguments: 422,
+    AgentError: 400,
+    InfrastructureFault: 503,
+    EnvhubError: 500,
+}
+"""The status of an error is that of its nearest ancestor in this table."""
+
+
+def status_of(error: Exception) -> int:
+    """The HTTP status an error is answered with."""
+    for ancestor in type(error).__mro__:
+        if ancestor in STATUS:
+            return STATUS[ancestor]
+    return 500
+
+
+def body_of(error: Exception) -> ErrorBody:
+    """What a client is told. An error that is none of ours says no more than its code."""
+    if isinstance(error, EnvhubError):
+        return ErrorBody(
+            kind=error.kind,
+            code=error.code,
+            message=error.message,
+            hint=error.hint,
+            details={key: plain(value) for key, value in error.details.items()},
+        )
+    if isinstance(error, SnapshotsError):
+        return ErrorBody(kind="infrastructure", code="SNAPSHOT_FAULT", message=str(error))
+    return ErrorBody(
+        kind="infrastructure",
+        code="INTERNAL_ERROR",
+        message="the hub failed to answer",
+        hint="the hub's log has the traceback",
+    )
+
+
+def plain(value: object) -> Any:
+    """A JSON value for a detail of any type."""
+    return msgspec.to_builtins(value, builtin_types=(), enc_hook=str, str_keys=True)

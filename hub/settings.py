@@ -1,0 +1,103 @@
+"""What a hub is told when it starts. The only place that reads the process environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+Durability = Literal["step", "none"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+LogFormat = Literal["json", "console"]
+
+PREFIX = "ENVHUB_"
+
+
+class SettingsInvalid(ValueError):
+    """A setting cannot be read; the message names its variable and what it would take."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Every field may be given as ``ENVHUB_<NAME>``; the command line wins over it."""
+
+    host: str = "127.0.0.1"
+    port: int = 8765
+    """0 takes any free port."""
+    data_dir: Path = Path(".envhub")
+    """Snapshots, the ledger and the hub's secret. One hub at a time."""
+    packs: tuple[Path, ...] = ()
+    """Packs, or folders of packs, served beside the shipped ones; ``:`` between them."""
+    shipped: bool = True
+    """Whether the environments that come with envhub are served."""
+    durability: Durability = "step"
+    """``step``: a call is answered once its record is on disk. ``none``: memory only."""
+    max_body_bytes: int = 4 * 1024 * 1024
+    max_workers: int = 0
+    """Worker processes over all environments; 0 leaves it to the sandbox."""
+    worker_memory_bytes: int = 0
+    """What idle workers may hold together before some are ended; 0 leaves it to the sandbox."""
+    log_level: LogLevel = "info"
+    log_format: LogFormat = "json"
+    allowed_hosts: tuple[str, ...] = ()
+    """Names in ``Host`` and ``Origin`` that are answered beside loopback; ``*`` answers all."""
+
+    @property
+    def roots(self) -> tuple[Path, ...]:
+        """Where packs are looked for, the shipped ones first."""
+        from environments.catalogue import SHIPPED  # a tenth of a second that few commands need
+
+        return (*((SHIPPED,) if self.shipped else ()), *self.packs)
+
+    @classmethod
+    def from_environment(
+        cls, environment: Mapping[str, str] | None = None, **given: Any
+    ) -> Settings:
+        """Settings from ``ENVHUB_*`` variables, then from ``given`` where that is not ``None``.
+
+        Raises ``SettingsInvalid`` for a value that does not fit or a variable that names nothing.
+        """
+        environment = os.environ if environment is None else environment
+        fields = {field.name: field.type for field in msgspec.structs.fields(cls)}
+        values: dict[str, Any] = {"data_dir": default_data_dir(environment)}
+        for variable, text in environment.items():
+            if variable.startswith(PREFIX):
+                name = variable.removeprefix(PREFIX).lower()
+                if name not in fields:
+                    raise SettingsInvalid(
+                        f"{variable} is no setting (there are: {', '.join(sorted(fields))})"
+                    )
+                values[name] = _parse(variable, text, fields[name])
+        values.update({name: value for name, value in given.items() if value is not None})
+        try:
+            return msgspec.convert(values, cls, dec_hook=_as_it_is)
+        except msgspec.ValidationError as error:
+            raise SettingsInvalid(str(error).replace("$.", "")) from None
+
+
+def default_data_dir(environment: Mapping[str, str]) -> Path:
+    """``$XDG_DATA_HOME/envhub``, by default ``~/.local/share/envhub``."""
+    base = environment.get("XDG_DATA_HOME", "")
+    return (Path(base) if base else Path.home() / ".local" / "share") / "envhub"
+
+
+def _as_it_is(kind: type, value: Any) -> Any:
+    if not isinstance(value, kind):
+        raise ValueError(f"{value!r} is no {kind.__name__}")
+    return value
+
+
+def _parse(variable: str, text: str, kind: Any) -> Any:
+    separator = os.pathsep if "Path" in str(kind) else ","
+    try:
+        if kind is Path:
+            return Path(text).expanduser()
+        if kind == tuple[Path, ...]:
+            return tuple(Path(part).expanduser() for part in text.split(separator) if part)
+        if kind == tuple[str, ...]:
+            return tuple(part.strip() for part in text.split(separator) if part.strip())
+        return msgspec.convert(text, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise SettingsInvalid(f"{variable}={text!r}: {error}") from None

@@ -1,0 +1,282 @@
+"""The bodies of the REST API, declared once: the server decodes, validates and documents from them.
+
+Requests refuse unknown fields, so a typo is an error and not a default.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from environments.spec import Difficulty, Split, ToolSpec
+from environments.trajectory import Actor, Reward, Step
+
+Status = Literal["live", "truncated", "closed"]
+Seed = Annotated[int, msgspec.Meta(ge=0, lt=2**63)]
+MAX_BATCH = 1024
+"""The most entries of one batch request."""
+Steps = Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
+
+
+class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Base of every body and query a client sends."""
+
+
+class Response(msgspec.Struct, frozen=True):
+    """Base of every body the hub answers with."""
+
+
+class ErrorBody(Response, frozen=True, kw_only=True, omit_defaults=True):
+    """What went wrong, whose fault it was and what can be done about it."""
+
+    kind: Literal["agent", "environment", "infrastructure"]
+    code: str
+    message: str
+    hint: str = ""
+    details: dict[str, Any] = {}
+
+
+class ErrorResponse(Response, frozen=True, kw_only=True):
+    """The body of every answer that is not 2xx."""
+
+    error: ErrorBody
+
+
+# --- environments ----------------------------------------------------------------------------
+
+
+class EnvironmentQuery(Request, frozen=True, kw_only=True):
+    """Which environments to list; without any, all."""
+
+    q: str = ""
+    """Words that name, title, summary, domain or tags must hold."""
+    domain: str = ""
+    tag: str = ""
+
+
+class EnvironmentSummary(Response, frozen=True, kw_only=True):
+    name: str
+    version: str
+    title: str
+    summary: str
+    domain: str
+    tags: tuple[str, ...]
+    tasks: int
+    digest: str
+
+
+class InvalidPack(Response, frozen=True, kw_only=True):
+    """A pack that is there and cannot be served."""
+
+    path: str
+    message: str
+
+
+class EnvironmentList(Response, frozen=True, kw_only=True):
+    environments: tuple[EnvironmentSummary, ...]
+    invalid: tuple[InvalidPack, ...]
+
+
+class EnvironmentDetail(EnvironmentSummary, frozen=True, kw_only=True):
+    licence: str
+    provenance: str
+    policy: str
+    tools: tuple[ToolSpec, ...]
+    tables: dict[str, tuple[str, ...]]
+    """Each table's columns."""
+    max_steps: int
+    mcp: str
+    """Path of the environment's MCP endpoint for people."""
+
+
+class TaskQuery(Request, frozen=True, kw_only=True):
+    difficulty: Difficulty | None = None
+    split: Split | None = None
+    tag: str = ""
+
+
+class TaskSummary(Response, frozen=True, kw_only=True):
+    """A task as a policy may see it: neither verifier nor oracle."""
+
+    id: str
+    instruction: str
+    difficulty: Difficulty
+    split: Split
+    tags: tuple[str, ...]
+    max_steps: int | None
+
+
+class TaskList(Response, frozen=True, kw_only=True):
+    environment: str
+    tasks: tuple[TaskSummary, ...]
+
+
+# --- episodes --------------------------------------------------------------------------------
+
+
+class CreateEpisode(Request, frozen=True, kw_only=True):
+    environment: str
+    task: str | None = None
+    seed: Seed = 0
+    horizon: Steps | None = None
+    """The most steps it may take; by default the task's, else the environment's."""
+
+
+class CreateEpisodes(Request, frozen=True, kw_only=True):
+    episodes: Annotated[tuple[CreateEpisode, ...], msgspec.Meta(max_length=MAX_BATCH)]
+
+
+class EpisodeQuery(Request, frozen=True, kw_only=True):
+    environment: str = ""
+    status: Status | None = None
+    after: str = ""
+    """The ``next`` of the page before."""
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 100
+
+
+class EpisodeSummary(Response, frozen=True, kw_only=True):
+    id: str
+    environment: str
+    task: str | None
+    seed: int
+    status: Status
+    steps: int
+    horizon: int
+    reward: float | None
+    """``null`` until it is scored, and where nobody could score it."""
+
+
+class EpisodeInfo(EpisodeSummary, frozen=True, kw_only=True):
+    instruction: str | None
+    policy: str
+    clock_ms: int
+    marks: tuple[str, ...]
+    dirty_bytes: int
+    mcp: str
+    sse: str
+
+
+class EpisodeList(Response, frozen=True, kw_only=True):
+    episodes: tuple[EpisodeSummary, ...]
+    next: str | None
+    """Pass it as ``after`` for the next page; ``null`` on the last."""
+
+
+class EpisodeResult(Response, frozen=True, kw_only=True, omit_defaults=True):
+    """One entry of a batch: ``episode`` or ``error``."""
+
+    episode: EpisodeInfo | None = None
+    error: ErrorBody | None = None
+
+
+class EpisodeResults(Response, frozen=True, kw_only=True):
+    results: tuple[EpisodeResult, ...]
+
+
+class CallTool(Request, frozen=True, kw_only=True):
+    tool: str
+    arguments: dict[str, Any] = {}
+    call_key: str | None = None
+    """Idempotency: a call with a key that was seen before answers with the recorded step."""
+
+
+class EpisodeCall(CallTool, frozen=True, kw_only=True):
+    episode: str
+
+
+class CallTools(Request, frozen=True, kw_only=True):
+    calls: Annotated[tuple[EpisodeCall, ...], msgspec.Meta(max_length=MAX_BATCH)]
+
+
+class CallAnswer(Response, frozen=True, kw_only=True):
+    """A step as a policy's side sees it; what the tool printed is left out."""
+
+    step: Step
+    status: Status
+    remaining: int
+    """Steps left before the horizon."""
+
+
+class CallResult(Response, frozen=True, kw_only=True, omit_defaults=True):
+    """One entry of a batch: ``answer`` or ``error``."""
+
+    episode: str
+    answer: CallAnswer | None = None
+    error: ErrorBody | None = None
+
+
+class CallResults(Response, frozen=True, kw_only=True):
+    results: tuple[CallResult, ...]
+
+
+class StepQuery(Request, frozen=True, kw_only=True):
+    since: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """The index of the first step wanted."""
+
+
+class StepList(Response, frozen=True, kw_only=True):
+    episode: str
+    steps: tuple[Step, ...]
+
+
+class ChangesQuery(Request, frozen=True, kw_only=True):
+    since: str | None = None
+    """A mark, or a number of steps: only what changed after them."""
+    actor: Actor | None = None
+
+
+class Changes(Response, frozen=True, kw_only=True):
+    """Net row changes: per table ``added`` and ``removed`` rows, ``changed`` with before, after."""
+
+    episode: str
+    changes: dict[str, Any]
+
+
+class ScoreEpisode(Request, frozen=True, kw_only=True):
+    answer: str | None = None
+    """The agent's final words, where the task's verifier judges them."""
+    mode: Literal["binary", "fraction"] = "binary"
+
+
+class Score(Response, frozen=True, kw_only=True):
+    episode: str
+    reward: Reward
+
+
+class ForkEpisode(Request, frozen=True, kw_only=True):
+    count: Annotated[int, msgspec.Meta(ge=1, le=MAX_BATCH)] = 1
+
+
+class MarkAnswer(Response, frozen=True, kw_only=True):
+    episode: str
+    mark: str
+
+
+class RewindEpisode(Request, frozen=True, kw_only=True):
+    mark: str
+
+
+class ResetEpisode(Request, frozen=True, kw_only=True):
+    task: str | msgspec.UnsetType | None = msgspec.UNSET
+    """Left out: the task it has. ``null``: none."""
+    seed: Seed | None = None
+
+
+class CloseEpisodes(Request, frozen=True, kw_only=True):
+    episodes: Annotated[tuple[str, ...], msgspec.Meta(max_length=MAX_BATCH)]
+
+
+class CloseResult(Response, frozen=True, kw_only=True, omit_defaults=True):
+    """It is closed, unless ``error`` is there."""
+
+    episode: str
+    error: ErrorBody | None = None
+
+
+class CloseResults(Response, frozen=True, kw_only=True):
+    results: tuple[CloseResult, ...]
+
+
+class Empty(Request, frozen=True, kw_only=True):
+    """A body that may be left out."""
