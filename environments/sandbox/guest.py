@@ -1,0 +1,243 @@
+"""A worker: confined, then given one job, then asked until its socket closes.
+
+A worker is one of three and never another: it runs a pack's tools (and never sees a verifier), it
+judges changes (and never loads tools), or it builds a database.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import uuid
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import apsw
+import msgspec
+
+from environments.assertions import Assertions, TableInfo
+from environments.errors import EnvhubError, InfrastructureFault, PackInvalid
+from environments.runtimes import native
+from environments.runtimes.program import Program
+from environments.sandbox import confine, wire
+from environments.sandbox.output import Output
+from environments.sandbox.stage import Stage, Views, seeded_uuid4, step_error
+from snapshots.changeset import Changeset
+from snapshots.errors import BuildFailed, SnapshotsError
+from snapshots.pages import PageDelta, Snapshot
+from snapshots.rows import row_from_json, row_to_json
+from snapshots.shapes import quoted, read_shapes
+from snapshots.store import build_database
+from snapshots.workspace import Workspace
+
+RUNTIMES: Final[dict[str, Callable[[Path], Program]]] = {"native": native.load}
+_USUAL_FRAME_BYTES = 256 * 1024
+
+
+def serve(channel: socket.socket) -> None:
+    """Answer the gateway until it closes the channel. Ends the process as the pack's code asks."""
+    output = Output.capture()
+    try:
+        frames = _Frames(channel)
+        request = frames.receive()
+        if request is None:
+            return
+        job, reply = _begin(request, output)
+        frames.send(reply)
+        while job is not None and (request := frames.receive()) is not None:
+            frames.send(_answer(job, request))
+    except SystemExit as error:
+        os._exit(error.code if isinstance(error.code, int) else 1)
+    os._exit(0)
+
+
+class Job(Protocol):
+    def answer(self, request: wire.AnyRequest) -> bytearray:
+        """Do what is asked; returns the frame of the reply."""
+        ...
+
+
+def _begin(request: wire.AnyRequest, output: Output) -> tuple[Job | None, bytearray]:
+    """Confine this process, then take up the job that the first request names."""
+    assert isinstance(request, wire.LoadTools | wire.LoadScorer | wire.LoadBuilder)
+    layers = confine.apply(request.limits)
+    try:
+        job: Job
+        if isinstance(request, wire.LoadTools):
+            job = _Player(request, output)
+        elif isinstance(request, wire.LoadScorer):
+            job = _Scorer(request)
+        else:
+            job = _Builder()
+    except (EnvhubError, SnapshotsError, apsw.Error, OSError) as error:
+        return None, _refusal(request.id, error)
+    return job, _accepted(request.id, wire.Loaded(layers.active, layers.missing))
+
+
+def _answer(job: Job, request: wire.AnyRequest) -> bytearray:
+    try:
+        return job.answer(request)
+    except (EnvhubError, SnapshotsError, apsw.Error, OSError) as error:
+        return _refusal(request.id, error)
+
+
+def _accepted(id: int, payload: Any, delta: PageDelta | None = None) -> bytearray:
+    return wire.encode_frame(
+        wire.Reply(id=id, refused=False, payload=msgspec.json.encode(payload), delta=delta)
+    )
+
+
+def _refusal(id: int, error: Exception) -> bytearray:
+    """The operation could not be done; what the pack is not to blame for is ours."""
+    if isinstance(error, BuildFailed):
+        error = PackInvalid(error.message, hint=error.hint)
+    elif not isinstance(error, EnvhubError):
+        error = InfrastructureFault(f"{type(error).__name__}: {error}")
+    payload = msgspec.json.encode(step_error(error, ""))
+    return wire.encode_frame(wire.Reply(id=id, refused=True, payload=payload))
+
+
+class _Frames:
+    """The channel to the gateway, one request at a time."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+        self._buffer = bytearray(_USUAL_FRAME_BYTES)
+
+    def receive(self) -> wire.AnyRequest | None:
+        """The next request; None once the gateway is gone."""
+        buffer = self._buffer
+        got = self._channel.recv_into(buffer)
+        while 0 < got < wire.HEADER_BYTES:
+            got += self._channel.recv_into(memoryview(buffer)[got:])
+        if got == 0:
+            return None
+        size = wire.frame_bytes(buffer)
+        if size > len(buffer):  # for this once
+            buffer = bytearray(size)
+            buffer[:got] = self._buffer[:got]
+        whole = memoryview(buffer)[:size]
+        while got < size:
+            more = self._channel.recv_into(whole[got:])
+            if more == 0:
+                return None
+            got += more
+        request: wire.AnyRequest = wire.decode_request(whole[wire.HEADER_BYTES :])
+        return request
+
+    def send(self, frame: bytearray) -> None:
+        self._channel.sendall(frame)
+
+
+class _Player:
+    """Runs a pack's tools."""
+
+    def __init__(self, request: wire.LoadTools, output: Output) -> None:
+        snapshot = Snapshot.open(Path(request.snapshot_path), request.snapshot_digest)
+        load = RUNTIMES.get(request.runtime)
+        if load is None:
+            raise PackInvalid(
+                f"runtime {request.runtime!r} is not available",
+                hint=f"available: {', '.join(RUNTIMES)}",
+            )
+        output.limit_bytes = request.output_bytes
+        uuid.uuid4 = seeded_uuid4
+        self._program = load(Path(request.pack_path))
+        output.take()
+        self._snapshot = snapshot
+        self._stage = Stage(self._program, snapshot, request, output)
+        self._max_frame_bytes = request.max_frame_bytes
+
+    def answer(self, request: wire.AnyRequest) -> bytearray:
+        match request:
+            case wire.Call():
+                return self._report(request, self._stage.call(request))
+            case wire.Play():
+                return self._report(request, self._stage.play(request))
+            case wire.Describe():
+                tools = tuple(self._program.tools.values())
+                return _accepted(request.id, wire.Description(tools, _tables(self._snapshot)))
+        raise PackInvalid("a worker of tools was asked for something else")
+
+    def _report(
+        self, request: wire.Call | wire.Play, done: tuple[wire.Report, PageDelta | None]
+    ) -> bytearray:
+        report, delta = done
+        try:
+            frame = _accepted(request.id, report, delta)
+            size = len(frame) - wire.HEADER_BYTES
+            problem = f"the result and changed pages take {size} bytes"
+        except (ValueError, TypeError, RecursionError, MemoryError) as error:
+            frame, size = bytearray(), self._max_frame_bytes + 1
+            problem = f"the result is not JSON: {error}"
+        if size <= self._max_frame_bytes:
+            self._stage.settle(request.view.slot, committed=delta is not None)
+            return frame
+        self._stage.settle(request.view.slot, committed=False)
+        return _accepted(request.id, self._stage.bad_result(problem, report))
+
+
+class _Scorer:
+    """Judges changes on the initial state. Loads no code of the pack."""
+
+    def __init__(self, request: wire.LoadScorer) -> None:
+        self._snapshot = Snapshot.open(Path(request.snapshot_path), request.snapshot_digest)
+        self._workspace = Workspace(self._snapshot)
+        self._views = Views(self._snapshot)
+        self._tables = _tables(self._snapshot)
+        self._parse = lru_cache(256)(self._parse_verifier)
+
+    def _parse_verifier(self, verifier: bytes) -> Assertions:
+        return Assertions.parse(msgspec.json.decode(verifier), self._tables)
+
+    def answer(self, request: wire.AnyRequest) -> bytearray:
+        if not isinstance(request, wire.Score):
+            raise PackInvalid("a worker that judges was asked for something else")
+        branch = self._views.show(request.view)
+        assertions = self._parse(request.verifier)
+        changes = Changeset.from_json(msgspec.json.decode(request.changes))
+        with self._workspace.mount(branch, clock_ms=request.clock_ms, read_only=True) as mount:
+            connection = mount.connection
+
+            def lookup(table: str, key: dict[str, Any]) -> dict[str, Any] | None:
+                info = self._tables.get(table)
+                return _row(connection, table, info, key) if info else None
+
+            return _accepted(
+                request.id, tuple(assertions.evaluate(changes, lookup, request.answer))
+            )
+
+
+class _Builder:
+    """Writes the database of a recipe; its SQL is the pack's, so it is not trusted either."""
+
+    def answer(self, request: wire.AnyRequest) -> bytearray:
+        if not isinstance(request, wire.Build):
+            raise PackInvalid("a worker that builds was asked for something else")
+        build_database(request.recipe, Path(request.path))
+        return _accepted(request.id, None)
+
+
+def _tables(snapshot: Snapshot) -> dict[str, TableInfo]:
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    connection = apsw.Connection(f"{snapshot.path.absolute().as_uri()}?immutable=1", flags=flags)
+    try:
+        shapes = read_shapes(connection)
+    finally:
+        connection.close()
+    return {name: TableInfo(shape.columns, shape.key) for name, shape in shapes.items()}
+
+
+def _row(
+    connection: apsw.Connection, table: str, info: TableInfo, key: dict[str, Any]
+) -> dict[str, Any] | None:
+    """The row of that key as JSON."""
+    columns = ", ".join(quoted(column) for column in info.columns)
+    where = " AND ".join(f"{quoted(column)} IS ?" for column in key) or "0"
+    found = connection.execute(
+        f"SELECT {columns} FROM {quoted(table)} WHERE {where}",
+        tuple(row_from_json(key).values()),
+    ).fetchall()
+    return row_to_json(dict(zip(info.columns, found[0], strict=True))) if found else None

@@ -1,0 +1,90 @@
+"""The kinds of worker there are, and what each is told when it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from environments.catalogue import Pack
+from environments.sandbox import wire
+from environments.sandbox.pool import Pool, SandboxLimits
+from snapshots.branch import Branch
+from snapshots.pages import Snapshot
+
+
+def players(pack: Pack, snapshot: Snapshot, owner: Branch | None, limits: SandboxLimits) -> Pool:
+    """Workers that run the pack's tools; only those of ``owner``'s episode, if one is given."""
+    limit = 1 if owner is not None else limits.workers_per_environment
+    pool = Pool(pack.spec.name, _loading_tools(pack, snapshot, limits), limit)
+    pool.memory_bytes = pack.spec.limits.memory_bytes
+    pool.owner = owner
+    if pack.spec.isolation == "call":
+        pool.single_use, pool.spares = True, 1
+    return pool
+
+
+def scorers(pack: Pack, snapshot: Snapshot, limits: SandboxLimits) -> Pool:
+    """Workers that judge, and never load the pack's code."""
+    confinement = _confinement(pack, snapshot, limits)
+
+    def load(id: int) -> wire.Request:
+        return wire.LoadScorer(
+            id=id,
+            limits=confinement,
+            snapshot_path=str(snapshot.path.absolute()),
+            snapshot_digest=snapshot.digest,
+        )
+
+    return Pool(pack.spec.name, load, limits.workers_per_environment)
+
+
+def builders(pack: Pack, limits: SandboxLimits) -> Pool:
+    """Workers that write one database and go."""
+    confinement = wire.WorkerLimits(
+        memory_bytes=limits.build_memory_bytes,
+        file_bytes=limits.build_file_bytes,
+        niceness=limits.niceness,
+    )
+
+    def load(id: int) -> wire.Request:
+        return wire.LoadBuilder(id=id, limits=confinement)
+
+    pool = Pool(pack.spec.name, load, 1)
+    pool.single_use = True
+    return pool
+
+
+def _confinement(pack: Pack, snapshot: Snapshot, limits: SandboxLimits) -> wire.WorkerLimits:
+    return wire.WorkerLimits(
+        memory_bytes=pack.spec.limits.memory_bytes + snapshot.size_bytes,
+        niceness=limits.niceness,
+    )
+
+
+def _loading_tools(
+    pack: Pack, snapshot: Snapshot, limits: SandboxLimits
+) -> Callable[[int], wire.Request]:
+    spec = pack.spec
+    confinement = _confinement(pack, snapshot, limits)
+
+    def load(id: int) -> wire.Request:
+        return wire.LoadTools(
+            id=id,
+            limits=confinement,
+            pack_path=str(pack.path.absolute()),
+            runtime=spec.runtime,
+            snapshot_path=str(snapshot.path.absolute()),
+            snapshot_digest=snapshot.digest,
+            allow_ddl=spec.allow_ddl,
+            foreign_keys=spec.foreign_keys,
+            keep_on_error=spec.on_error == "keep",
+            step_ms=milliseconds(spec.clock.step_seconds),
+            output_bytes=spec.limits.output_bytes,
+            max_frame_bytes=limits.max_frame_bytes,
+        )
+
+    return load
+
+
+def milliseconds(seconds: float) -> int:
+    """Seconds as the clock counts them."""
+    return round(seconds * 1000)

@@ -1,0 +1,399 @@
+"""Who has which worker: started on demand, first come first served, evicted when idle."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from environments.errors import (
+    EnvhubError,
+    InfrastructureFault,
+    PackInvalid,
+    ToolTimedOut,
+    WorkerExited,
+    WorkerLost,
+)
+from environments.sandbox import confine, wire
+from environments.sandbox.nursery import Nursery
+from environments.sandbox.worker import Worker
+
+_TURN_SECONDS = 0.25
+"""How long a worker serves its own queue before it may be given up for an environment with none."""
+_SWEEP_SECONDS = 2.0
+
+
+class SandboxLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """What all workers together may use."""
+
+    max_workers: int = 64
+    workers_per_environment: int = os.cpu_count() or 1
+    memory_budget_bytes: int = 2 << 30
+    """What workers may hold beyond what they share with the zygote, before idle ones go."""
+    max_frame_bytes: int = 8 << 20
+    """The largest answer of a worker: result, changes and changed pages."""
+    start_timeout_seconds: float = 30.0
+    score_timeout_seconds: float = 30.0
+    build_timeout_seconds: float = 300.0
+    build_memory_bytes: int = 4 << 30
+    build_file_bytes: int = 16 << 30
+    queue_timeout_seconds: float = 120.0
+    idle_seconds: float = 300.0
+    niceness: int = 10
+    """How far workers stand back from the gateway (0 to 19)."""
+
+
+class OnEvent(Protocol):
+    """Hears of what happens to workers, for logs and metrics."""
+
+    def __call__(self, kind: str, environment: str, **fields: object) -> None: ...
+
+
+class _Waiting(NamedTuple):
+    ticket: int
+    since: float
+    future: asyncio.Future[Worker]
+
+
+class Pool:
+    """The workers of one kind: same job, same pack, same snapshot."""
+
+    def __init__(self, environment: str, load: Callable[[int], wire.Request], limit: int) -> None:
+        self.environment = environment
+        self.load = load
+        self.limit = limit
+        self.single_use = False
+        self.spares = 0
+        """How many idle workers to keep ahead of the queue; for single use."""
+        self.memory_bytes = 0
+        self.owner: object = None
+        """Kept alive so that nothing else is taken for it."""
+        self.members: set[Worker] = set()
+        self.idle: list[Worker] = []
+        self.starting = 0
+        self.waiters: deque[_Waiting] = deque()
+
+    @property
+    def size(self) -> int:
+        return len(self.members) + self.starting
+
+
+class Crew:
+    """All workers. ``take`` or ``queue`` for one, then ``release`` it or ``discard`` it."""
+
+    def __init__(self, limits: SandboxLimits, on_event: OnEvent) -> None:
+        self.limits = limits
+        self.pools: dict[object, Pool] = {}
+        self.starts = 0
+        self.ends: Counter[str] = Counter()
+        self.layers = wire.Loaded((), ())
+        self.resident_bytes = 0
+        self.closed = False
+        self._on_event = on_event
+        self._loop = asyncio.get_running_loop()
+        self._count = 0
+        self._idle: dict[Worker, None] = {}  # least recently used first
+        self._starved: deque[Pool] = deque()  # those that queue and have no worker at all
+        self._tickets = itertools.count()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._nursery: Nursery | None = None
+        self._opening = asyncio.Lock()
+        self._sweeper: asyncio.TimerHandle | None = None
+
+    # --- for those who need a worker --------------------------------------------------------------
+
+    def take(self, pool: Pool, slot: int) -> Worker | None:
+        """An idle worker now, if there is one; rather one that knows ``slot``."""
+        idle = pool.idle
+        if not idle:
+            return None
+        for position in range(len(idle) - 1, -1, -1):
+            if slot in idle[position].known:
+                worker = idle.pop(position)
+                break
+        else:
+            worker = idle.pop()
+        del self._idle[worker]
+        return worker
+
+    async def queue(self, pool: Pool) -> Worker:
+        """Wait for a worker. Raises what its start raised, or ``InfrastructureFault`` when full."""
+        if self.closed:
+            raise InfrastructureFault("the sandbox is closed")
+        waiter: asyncio.Future[Worker] = self._loop.create_future()
+        entry = _Waiting(next(self._tickets), self._loop.time(), waiter)
+        pool.waiters.append(entry)
+        self._grow(pool)
+        self._keep_sweeping()
+        try:
+            return await waiter
+        except asyncio.CancelledError:
+            if entry in pool.waiters:
+                pool.waiters.remove(entry)
+            elif not waiter.cancelled() and waiter.exception() is None:
+                self.release(waiter.result())  # it was handed over as we turned away
+            raise
+
+    def release(self, worker: Worker) -> None:
+        """The worker has answered and may serve the next one."""
+        pool = _pool_of(worker)
+        if not worker.usable or self.closed:
+            self.discard(worker, "closed")
+        elif worker.spoiled:
+            self.discard(worker, "spoiled")
+        elif pool.single_use:
+            self.discard(worker, "used")
+        elif self._give_up(worker, pool):
+            self.discard(worker, "evicted")
+        else:
+            self._offer(worker, pool)
+
+    def discard(self, worker: Worker, reason: str) -> None:
+        """The worker must not serve again. Idempotent."""
+        if self._drop(worker, reason):
+            self._grow(_pool_of(worker))
+            self._feed()
+
+    # --- supply and demand ------------------------------------------------------------------
+
+    def _offer(self, worker: Worker, pool: Pool) -> None:
+        while pool.waiters:
+            waiter = pool.waiters.popleft().future
+            if not waiter.done():
+                waiter.set_result(worker)
+                return
+        worker.since = self._loop.time()
+        pool.idle.append(worker)
+        self._idle[worker] = None
+        if self._starved:
+            self._feed()
+
+    def _give_up(self, worker: Worker, pool: Pool) -> bool:
+        """Whether somebody with no worker at all has waited longer than the worker's own queue."""
+        if not self._starved or self._loop.time() - worker.since < _TURN_SECONDS:
+            return False
+        others = self._starved[0].waiters
+        return bool(others) and (not pool.waiters or others[0].ticket < pool.waiters[0].ticket)
+
+    def _grow(self, pool: Pool) -> None:
+        """Start the workers that the queue of ``pool`` calls for, as far as there is room."""
+        if self.closed:
+            return
+        wanted = len(pool.waiters) + pool.spares - pool.starting - len(pool.idle)
+        while wanted > 0 and pool.size < pool.limit:
+            if self._count >= self.limits.max_workers and not self._evict():
+                if not pool.size and pool.waiters and pool not in self._starved:
+                    self._starved.append(pool)
+                return
+            self._count += 1
+            pool.starting += 1
+            wanted -= 1
+            task = self._loop.create_task(self._start(pool))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def _feed(self) -> None:
+        """Let those without a worker start one, longest waiting first."""
+        while self._starved:
+            pool = self._starved[0]
+            if pool.waiters and not pool.size:
+                if self._count >= self.limits.max_workers and not self._evict():
+                    return
+                self._starved.popleft()
+                self._grow(pool)
+            else:
+                self._starved.popleft()
+
+    def _evict(self) -> bool:
+        worker = next(iter(self._idle), None)
+        return worker is not None and self._drop(worker, "evicted")
+
+    def _drop(self, worker: Worker, reason: str) -> bool:
+        pool = _pool_of(worker)
+        if worker not in pool.members:
+            return False
+        pool.members.discard(worker)
+        if worker in self._idle:
+            del self._idle[worker]
+            pool.idle.remove(worker)
+        self._count -= 1
+        worker.kill(reason)
+        self.ends[worker.reason] += 1
+        self._on_event("worker_ended", pool.environment, reason=worker.reason, pid=worker.pid)
+        return True
+
+    def _gone(self, worker: Worker) -> None:
+        """A worker ended by itself, or broke the rules."""
+        if worker.pool is not None and worker in worker.pool.members:
+            self.discard(worker, worker.reason)
+        else:
+            worker.kill(worker.reason)
+
+    # --- starting -------------------------------------------------------------------------------
+
+    async def _start(self, pool: Pool) -> None:
+        began = self._loop.time()
+        try:
+            try:
+                worker, loaded = await self._load(pool)
+            except WorkerLost:
+                worker, loaded = await self._load(pool)
+        except EnvhubError as error:
+            pool.starting -= 1
+            self._count -= 1
+            self._refuse(pool, error)
+        else:
+            pool.starting -= 1
+            pool.members.add(worker)
+            self.starts += 1
+            if loaded != self.layers:
+                self.layers = loaded
+                self._on_event("layers", pool.environment, active=loaded.active,
+                               missing=loaded.missing)  # fmt: skip
+            seconds = self._loop.time() - began
+            self._on_event("worker_started", pool.environment, pid=worker.pid, seconds=seconds)
+            self._offer(worker, pool)
+            self._keep_sweeping()
+
+    async def _load(self, pool: Pool) -> tuple[Worker, wire.Loaded]:
+        """Fork a worker and have it load its job."""
+        nursery = await self.nursery()
+        worker = await nursery.fork()
+        worker.pool = pool
+        try:
+            what = f"loading {pool.environment}"
+            request = pool.load(worker.next_id())
+            reply = await worker.ask(request, self.limits.start_timeout_seconds, what)
+            if reply.refused:
+                raise refusal(reply)
+            return worker, wire.decode_loaded(reply.payload)
+        except BaseException as error:
+            worker.kill("start")
+            if isinstance(error, (ToolTimedOut, WorkerExited)):
+                raise PackInvalid(error.message, hint="mend what tools.py does when imported")\
+                    from error  # fmt: skip
+            if isinstance(error, (msgspec.MsgspecError, RecursionError)):
+                raise PackInvalid(f"loading {pool.environment} answered nonsense") from error
+            raise
+
+    def _refuse(self, pool: Pool, error: EnvhubError) -> None:
+        """No worker came of it: those who wait are told why, all if it would only fail again."""
+        told = len(pool.waiters) if error.kind == "environment" else 1
+        while pool.waiters and told:
+            waiter = pool.waiters.popleft().future
+            if not waiter.done():
+                waiter.set_exception(error.with_traceback(None))
+                told -= 1
+        self._on_event("start_failed", pool.environment, code=error.code, message=error.message)
+        if pool.waiters:
+            self._grow(pool)
+        self._feed()
+
+    async def nursery(self) -> Nursery:
+        """The zygote that runs now; a new one where the last is gone."""
+        async with self._opening:
+            if self._nursery is None or not self._nursery.alive:
+                if self.closed:
+                    raise InfrastructureFault("the sandbox is closed")
+                if self._nursery is not None:
+                    self._on_event("zygote_lost", "", pid=self._nursery.pid)
+                    await self._nursery.close()
+                self._nursery = await Nursery.open(
+                    self.limits.max_frame_bytes, self._gone, self.limits.start_timeout_seconds
+                )
+                self._on_event("zygote_started", "", pid=self._nursery.pid)
+            return self._nursery
+
+    # --- keeping house --------------------------------------------------------------------------
+
+    def _sweep(self) -> None:
+        """Let idle workers go that are old, too large, or too many for the budget."""
+        self._sweeper = None
+        shared = self._nursery.resident_bytes() if self._nursery else 0
+        members = [worker for pool in self.pools.values() for worker in pool.members]
+        resident = {worker: confine.resident_bytes(worker.pid) for worker in members}
+        own = {worker: max(0, size - shared) for worker, size in resident.items()}
+        total = sum(own.values())
+        now = self._loop.time()
+        for worker in list(self._idle):
+            pool = _pool_of(worker)
+            if now - worker.since > self.limits.idle_seconds:
+                reason = "idle"
+            elif pool.memory_bytes and own[worker] > pool.memory_bytes // 2:
+                reason = "grown"
+            elif total > self.limits.memory_budget_bytes:
+                reason = "evicted"
+            else:
+                continue
+            total -= own[worker]
+            del resident[worker]
+            self._drop(worker, reason)
+        self.resident_bytes = sum(resident.values())
+        for pool in self.pools.values():
+            self._turn_away(pool, now - self.limits.queue_timeout_seconds)
+        self.pools = {key: pool for key, pool in self.pools.items() if pool.size or pool.waiters}
+        self._feed()
+        if self.pools:
+            self._keep_sweeping()
+
+    def _keep_sweeping(self) -> None:
+        if self._sweeper is None:
+            self._sweeper = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
+
+    def _turn_away(self, pool: Pool, before: float) -> None:
+        """Those who have queued since ``before`` wait no longer."""
+        while pool.waiters and pool.waiters[0].since <= before:
+            waiter = pool.waiters.popleft().future
+            if not waiter.done():
+                waiter.set_exception(
+                    InfrastructureFault(
+                        f"no worker for {pool.environment} was free within "
+                        f"{self.limits.queue_timeout_seconds:g} seconds",
+                        hint="allow more workers, or send fewer calls at a time",
+                    )
+                )
+
+    async def close(self) -> None:
+        """End every worker and the zygote; those who wait are told. Bounded and idempotent."""
+        self.closed = True
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            self._sweeper = None
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        closed = InfrastructureFault("the sandbox is closed")
+        for pool in self.pools.values():
+            while pool.waiters:
+                waiter = pool.waiters.popleft().future
+                if not waiter.done():
+                    waiter.set_exception(closed)
+        if self._nursery is not None:
+            await self._nursery.close()
+        for pool in self.pools.values():
+            for worker in list(pool.members):
+                self._drop(worker, "closed")
+
+
+def _pool_of(worker: Worker) -> Pool:
+    assert worker.pool is not None
+    return worker.pool
+
+
+FAULTS: dict[str, type[EnvhubError]] = {
+    fault.code: fault for fault in (PackInvalid, InfrastructureFault)
+}
+
+
+def refusal(reply: wire.Reply) -> EnvhubError:
+    """The error that a worker's refusal stands for."""
+    try:
+        error = wire.decode_error(reply.payload)
+    except (msgspec.MsgspecError, RecursionError):
+        return PackInvalid("the worker refused without a reason")
+    return FAULTS.get(error.code, PackInvalid)(error.message, hint=error.hint)

@@ -1,0 +1,106 @@
+"""What is asked of a worker, and how its answer is read: none of it is trusted."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from environments.catalogue import Pack
+from environments.errors import FrameRejected
+from environments.sandbox import wire
+from environments.sandbox.pool import refusal
+from environments.sandbox.worker import Worker
+from snapshots.branch import Branch
+from snapshots.changeset import Changeset
+from snapshots.errors import SnapshotsError
+from snapshots.pages import PageDelta
+
+T = TypeVar("T")
+
+
+class Question:
+    """One thing to ask of a worker."""
+
+    __slots__ = ("branch", "request", "seconds", "slot", "what")
+
+    def __init__(
+        self,
+        what: str,
+        seconds: float,
+        request: Callable[[int, wire.View | None], wire.Request],
+        branch: Branch | None = None,
+    ) -> None:
+        self.what = what
+        self.seconds = seconds
+        self.request = request
+        self.branch = branch
+        self.slot = id(branch)  # if another branch is taken for it, only more pages are sent
+
+
+class Agenda:
+    """A pack's events by time."""
+
+    def __init__(self, pack: Pack) -> None:
+        self._scripts = tuple(
+            sorted(
+                (
+                    wire.Script(statements=event.statements, at_ms=event.at_ms, event=event.id)
+                    for event in pack.events
+                ),
+                key=lambda script: script.at_ms,
+            )
+        )
+        self._times = [script.at_ms for script in self._scripts]
+
+    def between(self, after_ms: int, until_ms: int) -> tuple[wire.Script, ...]:
+        times = self._times
+        return self._scripts[bisect_right(times, after_ms) : bisect_right(times, until_ms)]
+
+
+# --- reading answers, none of which is trusted --------------------------------------------------
+
+
+def read_report(
+    worker: Worker, question: Question, reply: wire.Reply
+) -> tuple[wire.Report, PageDelta | None]:
+    branch, delta = question.branch, reply.delta
+    assert branch is not None
+    try:
+        if reply.refused:
+            raise FrameRejected(f"the worker for {question.what} refused it")
+        report = wire.decode_report(reply.payload)
+        if report.error is not None and report.error.kind == "infrastructure":
+            raise FrameRejected(f"the worker for {question.what} blames the infrastructure")
+        if delta is not None:
+            after = Branch(branch.snapshot, branch.head)
+            after.commit(delta, ())
+            worker.known.advance(question.slot, after.head)
+        elif report.commits:
+            raise FrameRejected(f"the worker for {question.what} claims changes without pages")
+        for change in report.commits:
+            Changeset.from_json(change.changes)
+    except (msgspec.MsgspecError, SnapshotsError, RecursionError) as error:
+        raise FrameRejected(f"the answer to {question.what} is refused: {error}") from error
+    if report.spoiled:
+        worker.spoiled = True
+    return report, delta
+
+
+def _reading(decode: Callable[[bytes], T]) -> Callable[[Worker, Question, wire.Reply], T]:
+    def read(worker: Worker, question: Question, reply: wire.Reply) -> T:
+        if reply.refused:
+            raise refusal(reply)
+        try:
+            return decode(reply.payload)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise FrameRejected(f"the answer to {question.what} is refused: {error}") from error
+
+    return read
+
+
+read_nothing = _reading(wire.decode_nothing)
+read_description = _reading(wire.decode_description)
+read_components = _reading(wire.decode_components)
