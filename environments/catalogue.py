@@ -28,7 +28,7 @@ SHIPPED: Final = Path(__file__).parent / "packs"
 """The packs that come with the distribution."""
 
 MANIFEST: Final = "environment.toml"
-_NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+PACK_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 _UNKNOWN_FIELD = re.compile(r"unknown field `([^`]*)`")
 _AT = re.compile(r"`\$(?:\.([^`]*))?`")
 _S = TypeVar("_S", bound=Spec)
@@ -195,7 +195,7 @@ def _read_spec(path: Path) -> EnvironmentSpec:
         raise PackInvalid(f"{place}: {error}") from None
     except msgspec.ValidationError as error:
         raise _invalid(error, place, text, EnvironmentSpec) from None
-    if not _NAME.fullmatch(spec.name):
+    if not PACK_NAME.fullmatch(spec.name):
         raise PackInvalid(
             f"{place}: line {_line_of(text, 'name')}: name {spec.name!r} is not allowed",
             hint="start with a-z, then up to 39 of a-z 0-9 _ -",

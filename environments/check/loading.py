@@ -1,0 +1,117 @@
+"""From a folder to an environment that can be played, noting at which stage it fails."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import jsonschema_rs
+
+from environments.assertions import Assertions, TableInfo
+from environments.catalogue import Pack, load_pack
+from environments.check.report import Finding, finding
+from environments.environment import Environment
+from environments.errors import EnvhubError, EnvironmentFault, PackInvalid
+from environments.sandbox.host import Description, Sandbox
+from environments.spec import ToolSpec
+from snapshots import Snapshot, SnapshotsError, SnapshotStore
+
+_FORBIDDEN_AT_ROOT = ("oneOf", "anyOf", "allOf", "$ref")
+
+
+async def load(
+    path: Path, store: SnapshotStore, sandbox: Sandbox, findings: list[Finding]
+) -> Environment | None:
+    """The environment of the pack at ``path``, its tasks those whose verifiers parse; ``None``
+    where it cannot be read, built or loaded. Adds a finding for each stage tried."""
+    try:
+        pack = load_pack(path)
+    except PackInvalid as error:
+        findings.append(finding("files are read", [str(error)]))
+        return None
+    note = f"{len(pack.tasks)} tasks, {len(pack.events)} events"
+    findings.append(finding("files are read", [], note=note))
+    snapshot = await _build(pack, store, sandbox, findings)
+    if snapshot is None:
+        return None
+    try:
+        description = await sandbox.describe(pack, snapshot)
+    except EnvironmentFault as error:
+        findings.append(finding("tools load", [str(error)]))
+        return None
+    none = [] if description.tools else ["tools.py declares no tool"]
+    findings.append(finding("tools load", none, note=f"{len(description.tools)} tools"))
+    broken = [problem for tool in description.tools for problem in schema_problems(tool)]
+    findings.append(finding("tool schemas are valid", broken))
+    if broken:
+        return None
+    sound = replace(pack, tasks=MappingProxyType(_parsed(pack, description, findings)))
+    try:
+        return Environment(sound, snapshot, description, sandbox)
+    except EnvhubError as error:
+        findings.append(finding("environment opens", [str(error)]))
+        return None
+
+
+async def _build(
+    pack: Pack, store: SnapshotStore, sandbox: Sandbox, findings: list[Finding]
+) -> Snapshot | None:
+    problem = ""
+    with tempfile.TemporaryDirectory(dir=store.root, prefix="check-") as folder:
+        try:
+            file = Path(folder) / "snapshot.sqlite"
+            await sandbox.build(pack, file)
+            snapshot = store.admit(pack.recipe.digest, file, foreign_keys=pack.spec.foreign_keys)
+        except (EnvironmentFault, SnapshotsError) as error:
+            problem = str(error)
+    if problem:
+        findings.append(finding("schema and data are valid", [problem]))
+        return None
+    rows = sum(len(table.rows) for table in pack.recipe.rows)
+    note = f"{snapshot.size_bytes // 1024} KiB" + (f", {rows} rows in data files" if rows else "")
+    findings.append(finding("schema and data are valid", [], note=note))
+    return snapshot
+
+
+def _parsed(pack: Pack, description: Description, findings: list[Finding]) -> dict[str, Any]:
+    sound, problems = {}, []
+    for task in pack.tasks.values():
+        try:
+            Assertions.parse(task.verifier, description.tables)
+        except PackInvalid as error:
+            problems.append(f"task {task.id}: {error}")
+        else:
+            sound[task.id] = task
+    problems.extend(_ignored_typos(pack, description.tables))
+    findings.append(finding("verifiers parse", problems, note=f"{len(sound)} verifiers"))
+    return sound
+
+
+def _ignored_typos(pack: Pack, tables: Mapping[str, TableInfo]) -> Iterator[str]:
+    """Names in ``[changes]`` that no table or column has: they would ignore nothing."""
+    ignored = pack.spec.changes
+    for table in (*ignored.ignore_tables, *ignored.ignore_columns):
+        if table not in tables:
+            yield f"environment.toml: changes names an unknown table {table!r}"
+    for table, columns in ignored.ignore_columns.items():
+        for column in columns:
+            if table in tables and column not in tables[table].columns:
+                yield f"environment.toml: changes names an unknown column {table}.{column}"
+
+
+def schema_problems(tool: ToolSpec) -> Iterator[str]:
+    """Why clients would refuse the tool's input schema: not a plain object, or no schema at all."""
+    schema = tool.input_schema
+    if schema.get("type") != "object":
+        yield f"tool {tool.name}: the root of its input schema is not an object"
+    for key in _FORBIDDEN_AT_ROOT:
+        if key in schema:
+            yield f"tool {tool.name}: its input schema has {key} at the root"
+    try:
+        jsonschema_rs.validator_for(schema)
+    except (jsonschema_rs.ValidationError, ValueError) as error:
+        yield f"tool {tool.name}: its input schema is not valid: {error}"
