@@ -153,8 +153,10 @@ def _post(
 
 def _funds(db: Database, account: Row) -> Row:
     held = db.scalar(
-        "SELECT coalesce(sum(amount_cents), 0) FROM holds WHERE account_id = ?",
+        """SELECT coalesce(sum(amount_cents), 0) FROM holds
+           WHERE account_id = ? AND expires_on >= ?""",
         account["account_id"],
+        _today().isoformat(),
     )
     return {
         "balance_cents": account["balance_cents"],
@@ -358,7 +360,10 @@ def get_account(db: Database, account_id: AccountId) -> Row:
     """
     account = _get(db, "accounts", account_id)
     holds = db.rows(
-        "SELECT * FROM holds WHERE account_id = ? ORDER BY placed_at, hold_id", account_id
+        """SELECT * FROM holds WHERE account_id = ? AND expires_on >= ?
+           ORDER BY placed_at, hold_id""",
+        account_id,
+        _today().isoformat(),
     )
     product = _product(db, account)
     return {
