@@ -1,7 +1,7 @@
 """A blocking face of ``Episode`` for notebooks and scripts.
 
-with SyncEpisode("banking", task="freeze-lost-card") as episode:
-    episode.call("find_customer", {"name": "Ines"})
+with SyncEpisode("banking", task="freeze-mislaid-card") as episode:
+    episode.call("search_customers", {"name": "Marie Kelly"})
     print(episode.score().value)
 """
 
