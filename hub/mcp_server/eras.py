@@ -64,7 +64,8 @@ def admit(raw_headers: RawHeaders, headers: Mapping[bytes, bytes], body: Params)
     ):
         raise RpcError(HEADER_MISMATCH, f"{name} header appears more than once")
     routing = {
-        name: headers[key].decode("latin-1")
+        # the white space around a field's value is no part of it, and httptools leaves it there
+        name: headers[key].decode("latin-1").strip(" \t")
         for key, name in ROUTING_HEADERS.items()
         if key in headers
     }

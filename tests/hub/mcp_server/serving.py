@@ -1,0 +1,47 @@
+"""An ASGI application on a loopback port, for clients that need a real one."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+import uvicorn
+from starlette.types import ASGIApp
+
+
+@asynccontextmanager
+async def served(app: ASGIApp) -> AsyncIterator[str]:
+    """The address it is served at, in this event loop, until the context ends."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        config = uvicorn.Config(
+            app,
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=2,
+        )
+        server = _Server(config)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(server.serve, [listener])
+            await server.answering.wait()
+            try:
+                yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+            finally:
+                close = getattr(app, "close", None)
+                if close is not None:
+                    close()
+                server.should_exit = True
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.answering = anyio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.answering.set()
