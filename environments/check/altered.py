@@ -75,10 +75,10 @@ async def stray_changes(environment: Environment, runs: Sequence[Run]) -> Findin
         for table, entry in strays.items():
             if table in allowed or _touches(touched.get(table, {}), entry["key"]):
                 continue
-            stray = Changeset.from_json(
+            extra = Changeset.from_json(
                 {table: {"key": list(entry["key"]), "added": [], "removed": [], "changed": [entry]}}
             )
-            evidence = Evidence(branch, moment, run.changes.concat(stray), run.task.answer)
+            evidence = Evidence(branch, moment, run.changes.concat(extra), run.task.answer)
             reward = await score_episode(environment.sandbox, environment.pack, run.task, evidence)
             if reward.value != 0.0:
                 where = "/".join(str(value) for value in entry["key"].values())

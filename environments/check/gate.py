@@ -11,8 +11,9 @@ from pathlib import Path
 
 import msgspec
 
-from environments.check import altered, probing
+from environments.check.altered import alike, coverage, dropped_writes, extra_reads, stray_changes
 from environments.check.loading import load
+from environments.check.probing import Probe, judge, probe
 from environments.check.report import CheckReport, Finding, finding
 from environments.check.runs import Run, first_difference, oracle_plan, play
 from environments.environment import WAIT, Environment
@@ -48,22 +49,24 @@ async def _play_gates(environment: Environment, findings: list[Finding]) -> None
     tasks = list(environment.pack.tasks.values())
     runs = [await play(environment, task, oracle_plan(task), task.answer) for task in tasks]
     sound = _judge_oracles(runs, environment, findings)
-    findings.append(await _doing_nothing(environment, tasks))
-    findings.append(await _replays(environment, sound))
-    findings.append(await altered.extra_reads(environment, sound))
-    findings.append(await altered.stray_changes(environment, sound))
-    probes = await probing.probe(environment, sound)
+    if tasks:
+        findings.append(await _doing_nothing(environment, tasks))
+    if sound:
+        findings.append(await _replays(environment, sound))
+        findings.append(await extra_reads(environment, sound))
+        findings.append(await stray_changes(environment, sound))
+        findings.append(await dropped_writes(environment, sound))
+    tried = await probe(environment, sound)
     steps = [step for run in runs for step in run.steps]
-    findings.extend(probing.judge(environment, [*probes, *(probing.Probe(s) for s in steps)]))
-    findings.append(await altered.dropped_writes(environment, sound))
-    findings.append(altered.coverage(environment, runs))
-    findings.append(altered.alike(tasks))
+    findings.extend(judge(environment, [*tried, *map(Probe, steps)]))
+    findings.append(coverage(environment, runs))
+    findings.append(alike(tasks))
 
 
 def _judge_oracles(
     runs: Sequence[Run], environment: Environment, findings: list[Finding]
 ) -> list[Run]:
-    """The runs whose oracle does what it should."""
+    """The runs whose oracle does what it should; only they can be altered with any meaning."""
     limit = environment.pack.spec.limits.max_steps
     problems: list[str] = []
     unpaid: list[str] = []
@@ -109,7 +112,7 @@ async def _doing_nothing(environment: Environment, tasks: Sequence[Task]) -> Fin
             reward = await episode.score(answer, "fraction")
             if reward.value != 0.0:
                 earned = "was not scored" if reward.value is None else f"scores {reward.value:g}"
-                problems.append(f"task {task.id}: doing nothing {earned} {reward.reason}".strip())
+                problems.append(f"task {task.id}: doing nothing {earned}; {reward.reason}")
                 break
         await episode.close()
     return finding("doing nothing scores 0", problems)
@@ -119,7 +122,7 @@ async def _replays(environment: Environment, runs: Sequence[Run]) -> Finding:
     problems = []
     async with _fresh_workers(environment) as fresh:
         for run in runs:
-            for where, place in (("a used worker", environment), ("fresh workers", fresh)):
+            for where, place in (("a used worker", environment), ("a fresh worker", fresh)):
                 again = await play(place, run.task, oracle_plan(run.task), run.task.answer)
                 for number, (one, other) in enumerate(
                     zip(run.record(), again.record(), strict=False)
@@ -130,13 +133,13 @@ async def _replays(environment: Environment, runs: Sequence[Run]) -> Finding:
                             f"otherwise in {where}: {different}"
                         )
                         break
-    return finding("replay is identical", problems, note="in used and in fresh workers")
+    return finding("replay is identical", problems, note="in a used and in a fresh worker")
 
 
 @asynccontextmanager
 async def _fresh_workers(environment: Environment) -> AsyncIterator[Environment]:
-    """The same environment in a sandbox that takes a new worker for every call."""
-    spec = msgspec.structs.replace(environment.pack.spec, isolation="call")
+    """The same environment in a sandbox that takes a new worker for every episode."""
+    spec = msgspec.structs.replace(environment.pack.spec, isolation="episode")
     pack = replace(environment.pack, spec=spec)
     async with Sandbox(SandboxLimits()) as sandbox:
         declared = dict(environment.tools)

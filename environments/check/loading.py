@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -20,6 +21,8 @@ from environments.sandbox.host import Description, Sandbox
 from environments.spec import ToolSpec
 from snapshots import Snapshot, SnapshotsError, SnapshotStore
 
+_SCRIPTS = ("schema.sql", "data.sql")
+_SCRIPT = re.compile(r"\bscript ([12])\b")
 _FORBIDDEN_AT_ROOT = ("oneOf", "anyOf", "allOf", "$ref")
 
 
@@ -60,17 +63,15 @@ async def load(
 async def _build(
     pack: Pack, store: SnapshotStore, sandbox: Sandbox, findings: list[Finding]
 ) -> Snapshot | None:
-    problem = ""
     with tempfile.TemporaryDirectory(dir=store.root, prefix="check-") as folder:
         try:
             file = Path(folder) / "snapshot.sqlite"
             await sandbox.build(pack, file)
             snapshot = store.admit(pack.recipe.digest, file, foreign_keys=pack.spec.foreign_keys)
         except (EnvironmentFault, SnapshotsError) as error:
-            problem = str(error)
-    if problem:
-        findings.append(finding("schema and data are valid", [problem]))
-        return None
+            problem = _SCRIPT.sub(lambda found: _SCRIPTS[int(found.group(1)) - 1], str(error))
+            findings.append(finding("schema and data are valid", [problem]))
+            return None
     rows = sum(len(table.rows) for table in pack.recipe.rows)
     note = f"{snapshot.size_bytes // 1024} KiB" + (f", {rows} rows in data files" if rows else "")
     findings.append(finding("schema and data are valid", [], note=note))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -81,7 +81,8 @@ def judge(environment: Environment, probes: Sequence[Probe]) -> list[Finding]:
     """The gates on all calls that were made, right and wrong ones."""
     failed = [probe for probe in probes if probe.step.error is not None]
     kept = [f"{probe}: answered {_code(probe)} and {probe.residue}" for probe in _residues(failed)]
-    wrote, crashed = [], []
+    wrote: list[str] = []
+    crashed: list[str] = []
     for one in failed:
         error = one.step.error
         if error is None or error.kind == "agent":
@@ -118,8 +119,8 @@ def _codes(probes: Sequence[Probe]) -> str:
 
 def _once(problems: Sequence[str]) -> list[str]:
     """One problem a tool and code is enough to read."""
-    first: Mapping[tuple[str, str], str] = {
-        (problem.split(" ", 1)[0], problem.split(": ", 1)[-1][:40]): problem
-        for problem in reversed(problems)
-    }
-    return list(reversed(first.values()))
+    first: dict[tuple[str, str], str] = {}
+    for problem in problems:
+        tool, what = problem.split(" ", 1)[0], problem.split("}: ", 1)[-1][:40]
+        first.setdefault((tool, what), problem)
+    return list(first.values())
