@@ -88,8 +88,10 @@ def test_nested_json_is_stored_as_text(pack: Path) -> None:
             "environment.toml",
             "summary =",
             "sumary =",
-            "environment.toml: line 4: Object contains unknown field `sumary` "
-            "(did you mean summary?)",
+            (
+                "environment.toml: line 4: Object contains unknown field `sumary` "
+                "(did you mean summary?)"
+            ),
         ),
         (
             "environment.toml",
@@ -114,15 +116,19 @@ def test_nested_json_is_stored_as_text(pack: Path) -> None:
             "tasks.jsonl",
             '"difficulty": "medium"',
             '"dificulty": "medium"',
-            "tasks.jsonl: line 2: Object contains unknown field `dificulty` "
-            "(did you mean difficulty?)",
+            (
+                "tasks.jsonl: line 2: Object contains unknown field `dificulty` "
+                "(did you mean difficulty?)"
+            ),
         ),
         (
             "tasks.jsonl",
             '{"tool": "find_books"',
             '{"tol": "find_books"',
-            "tasks.jsonl: line 1: Object contains unknown field `tol` - at `$.oracle[1]` "
-            "(did you mean tool?)",
+            (
+                "tasks.jsonl: line 1: Object contains unknown field `tol` - at `$.oracle[1]` "
+                "(did you mean tool?)"
+            ),
         ),
         ("tasks.jsonl", '"difficulty": "easy"', '"difficulty": "trivial"', "line 1: Invalid enum"),
         (
