@@ -53,7 +53,10 @@ class Changeset:
         return sum(len(table.rows) for table in self._tables.values())
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Changeset) and _exact(self.to_json()) == _exact(other.to_json())
+        return isinstance(other, Changeset) and self._exact() == other._exact()
+
+    def _exact(self) -> bytes:
+        return msgspec.json.encode(self.to_json(), order="sorted")  # 1 and 1.0 differ in it
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -208,8 +211,8 @@ def _table_to_json(table: TableChanges) -> dict[str, Any]:
         if change.before is not None and change.after is not None:
             entry: dict[str, Any] = {
                 "key": row_to_json(change.key),
-                "before": row_to_json(change.before),
-                "after": row_to_json(change.after),
+                "before": row_to_json(dict(sorted(change.before.items()))),
+                "after": row_to_json(dict(sorted(change.after.items()))),
             }
             if change.indirect:
                 entry["indirect"] = True
@@ -238,8 +241,3 @@ def _table_from_json(data: Mapping[str, Any]) -> TableChanges:
         key, before, after = (row_from_json(entry[part]) for part in ("key", "before", "after"))
         table.put(RowChange(key, before, after, bool(entry.get("indirect", False))))
     return table
-
-
-def _exact(value: Any) -> Any:
-    """JSON data in which 1 and 1.0 differ, for comparison."""
-    return msgspec.json.encode(value)

@@ -136,7 +136,10 @@ class Authorizer:
         if action in _TEMPORARY or (action in _DEFINING and database == "temp"):
             _forbid(_TEMPORARY.get(action, "a temp object"), "use a common table expression")
         if action in _DEFINING and not self._allow_ddl:
-            _forbid(f"{_DEFINING[action]} {first}", "the schema of this environment is fixed")
+            what = f"{_DEFINING[action]} {first}"
+            if (first or "").startswith("sqlite_stat"):  # where ANALYZE keeps what it finds
+                what = "ANALYZE"
+            _forbid(what, "the schema of this environment is fixed")
         if action == apsw.SQLITE_PRAGMA:
             self._pragma((first or "").lower(), second)
         elif action == apsw.SQLITE_ATTACH:

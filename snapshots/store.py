@@ -156,7 +156,8 @@ def check_database(path: Path, *, foreign_keys: bool) -> None:
     """
     Snapshot.open(path, "")
     try:
-        with closing(apsw.Connection(f"file:{path}?immutable=1", flags=_READ_URI)) as connection:
+        address = f"{path.absolute().as_uri()}?immutable=1"
+        with closing(apsw.Connection(address, flags=_READ_URI)) as connection:
             connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
             found = connection.execute("PRAGMA integrity_check").fetchall()
             if found != [("ok",)]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -90,13 +91,33 @@ def plain(tmp_path: Path) -> Iterator[Callable[[Branch], sqlite3.Connection]]:
         connection.close()
 
 
-def rows(workspace: Workspace, branch: Branch, sql: str, *values: object) -> list[tuple[object]]:
+class Raised(Exception):
+    """What a body fails with."""
+
+
+def rows(workspace: Workspace, branch: Branch, sql: str) -> list[tuple[Any, ...]]:
     """What a query answers on a branch."""
     with workspace.mount(branch, read_only=True) as mount:
-        return mount.connection.execute(sql, values).fetchall()
+        return mount.connection.execute(sql).fetchall()
 
 
-def run(workspace: Workspace, branch: Branch, *statements: str) -> dict[str, object]:
+def run_and_raise(
+    workspace: Workspace,
+    branch: Branch,
+    *statements: str,
+    keep: bool = False,
+    error: type[BaseException] = Raised,
+) -> None:
+    """A mount that runs the statements and then fails."""
+    with workspace.mount(branch) as mount:
+        if keep:
+            mount.keep_on_error()
+        for statement in statements:
+            mount.connection.execute(statement).fetchall()
+        raise error
+
+
+def run(workspace: Workspace, branch: Branch, *statements: str) -> dict[str, Any]:
     """The changes, as JSON, of a mount that runs the statements."""
     with workspace.mount(branch) as mount:
         for statement in statements:
@@ -104,15 +125,17 @@ def run(workspace: Workspace, branch: Branch, *statements: str) -> dict[str, obj
     return mount.changes.to_json()
 
 
-def contents(connection: object) -> dict[str, list[tuple[object, ...]]]:
+def contents(connection: Any) -> dict[str, list[tuple[object, ...]]]:
     """Every row of every ordinary table, and the schema."""
-    execute = connection.execute  # type: ignore[attr-defined]
+    execute = connection.execute
     tables = [
         name
         for _, name, kind, *_ in execute("PRAGMA main.table_list").fetchall()
         if kind == "table" and not name.startswith("sqlite_")
     ]
-    found = {name: sorted(execute(f'SELECT * FROM "{name}"').fetchall(), key=repr) for name in tables}
+    found = {
+        name: sorted(execute(f'SELECT * FROM "{name}"').fetchall(), key=repr) for name in tables
+    }
     found["sqlite_schema"] = sorted(
         execute("SELECT type, name, sql FROM sqlite_schema").fetchall(), key=repr
     )

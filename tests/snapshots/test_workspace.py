@@ -20,14 +20,10 @@ from snapshots.errors import (
     UncleanMount,
     WorkspaceBroken,
 )
-from tests.snapshots.conftest import contents, rows, run
+from tests.snapshots.conftest import Raised, contents, rows, run, run_and_raise
 
 STOCK = "SELECT stock FROM item WHERE id = 1"
 ALL = "SELECT count(*) FROM item"
-
-
-class Raised(Exception):
-    pass
 
 
 # --- siblings ---------------------------------------------------------------------------------
@@ -60,10 +56,8 @@ def test_after_a_failed_body_the_same_branch_reads_its_old_rows(
     workspace: Workspace, branch: Branch
 ) -> None:
     assert rows(workspace, branch, STOCK) == [(1,)]
-    with pytest.raises(Raised), workspace.mount(branch) as mount:
-        mount.connection.execute("UPDATE item SET stock = 9 WHERE id = 1")
-        assert mount.connection.execute(STOCK).fetchall() == [(9,)]
-        raise Raised
+    with pytest.raises(Raised):
+        run_and_raise(workspace, branch, "UPDATE item SET stock = 9 WHERE id = 1", STOCK)
     assert rows(workspace, branch, STOCK) == [(1,)]
 
 
@@ -99,22 +93,18 @@ def test_a_body_that_commits_twice_and_raises_leaves_the_branch_as_it_was(
     workspace: Workspace, branch: Branch
 ) -> None:
     head = branch.head
-    with pytest.raises(Raised), workspace.mount(branch) as mount:
-        for _ in range(2):
-            mount.connection.execute("BEGIN; DELETE FROM sale; COMMIT").fetchall()
-        raise Raised
+    with pytest.raises(Raised):
+        run_and_raise(workspace, branch, *["BEGIN; DELETE FROM sale WHERE id < 9; COMMIT"] * 2)
     assert branch.head is head
+    assert not branch.entries()
     assert not workspace.broken
-    assert mount.delta.pages == {}
-    assert not mount.changes
+    assert rows(workspace, branch, "SELECT count(*) FROM sale") == [(20,)]
 
 
 def test_keep_on_error_keeps_what_was_committed(workspace: Workspace, branch: Branch) -> None:
-    with pytest.raises(Raised), workspace.mount(branch) as mount:
-        mount.keep_on_error()
-        mount.connection.execute("DELETE FROM note WHERE stars = 1")
-        mount.connection.execute("BEGIN; DELETE FROM tag").fetchall()
-        raise Raised
+    body = "DELETE FROM note WHERE stars = 1", "BEGIN; DELETE FROM tag"
+    with pytest.raises(Raised):
+        run_and_raise(workspace, branch, *body, keep=True)
     assert [change.before for change in branch.changes().rows("note")] == [
         {"_rowid_": 2, "text": "bad", "stars": 1}
     ]
@@ -127,10 +117,8 @@ def test_keep_on_error_keeps_nothing_when_the_process_is_told_to_stop(
     workspace: Workspace, branch: Branch
 ) -> None:
     head = branch.head
-    with pytest.raises(KeyboardInterrupt), workspace.mount(branch) as mount:
-        mount.keep_on_error()
-        mount.connection.execute("DELETE FROM note")
-        raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt):
+        run_and_raise(workspace, branch, "DELETE FROM note", keep=True, error=KeyboardInterrupt)
     assert branch.head is head
 
 
@@ -178,9 +166,8 @@ def test_an_open_transaction_breaks_the_workspace_and_reaches_no_branch(
 def test_an_exception_in_a_transaction_is_an_ordinary_end(
     workspace: Workspace, branch: Branch
 ) -> None:
-    with pytest.raises(Raised), workspace.mount(branch) as mount:
-        mount.connection.execute("BEGIN; DELETE FROM note").fetchall()
-        raise Raised
+    with pytest.raises(Raised):
+        run_and_raise(workspace, branch, "BEGIN; DELETE FROM note")
     assert not workspace.broken
     assert rows(workspace, branch, "SELECT count(*) FROM note") == [(3,)]
 
@@ -214,7 +201,9 @@ def test_a_half_read_cursor_held_by_a_traceback_does_not_break_the_workspace(
 
 def test_an_insert_whose_answer_is_read_half_counts(workspace: Workspace, branch: Branch) -> None:
     with workspace.mount(branch) as mount:
-        cursor = mount.connection.execute("INSERT INTO tag VALUES ('x', 1), ('y', 2) RETURNING name")
+        cursor = mount.connection.execute(
+            "INSERT INTO tag VALUES ('x', 1), ('y', 2) RETURNING name"
+        )
         assert cursor.fetchone() == ("x",)
     assert len(mount.changes) == 2
     assert rows(workspace, branch, "SELECT count(*) FROM tag") == [(4,)]
@@ -337,9 +326,8 @@ def test_a_rewind_to_a_mark_with_the_same_cookie_finds_its_own_schema(
 
 
 def test_a_failed_body_takes_its_tables_along(free_workspace: Workspace, branch: Branch) -> None:
-    with pytest.raises(Raised), free_workspace.mount(branch) as mount:
-        mount.connection.execute("CREATE TABLE gone (a)")
-        raise Raised
+    with pytest.raises(Raised):
+        run_and_raise(free_workspace, branch, "CREATE TABLE gone (a)")
     with pytest.raises(apsw.SQLError, match="no such table"):
         rows(free_workspace, branch, "SELECT * FROM gone")
     run(free_workspace, branch, "CREATE TABLE gone (b)")
@@ -361,15 +349,15 @@ def test_schema_changes_are_changes_of_a_kind_of_their_own(
         "CREATE INDEX tag_by_use ON tag (uses)",
     )
     schema = changes.pop("$schema")
-    assert [(c["type"], c["name"], bool(c["before"]), bool(c["after"])) for c in schema] == [  # type: ignore[attr-defined]
+    assert [(c["type"], c["name"], bool(c["before"]), bool(c["after"])) for c in schema] == [
         ("index", "tag_by_use", False, True),
         ("table", "colour", False, True),
         ("table", "note", True, False),
         ("table", "tag", True, True),
     ]
     assert list(changes) == ["colour", "note", "tag"]
-    assert len(changes["note"]["removed"]) == 3  # type: ignore[index]
-    assert changes["tag"]["changed"] == [  # type: ignore[index]
+    assert len(changes["note"]["removed"]) == 3
+    assert changes["tag"]["changed"] == [
         {"key": {"name": "new"}, "before": {"uses": 1}, "after": {"uses": 9}},
         {
             "key": {"name": "old"},
@@ -415,13 +403,21 @@ def test_vacuum_shows_no_page_beyond_the_end(
     free_workspace: Workspace, branch: Branch, plain: Callable[[Branch], sqlite3.Connection]
 ) -> None:
     workspace = free_workspace
-    run(workspace, branch, *(f"INSERT INTO note VALUES (hex(zeroblob(9000)), {n})" for n in range(40)))
+    run(
+        workspace,
+        branch,
+        *(f"INSERT INTO note VALUES (hex(zeroblob(9000)), {n})" for n in range(40)),
+    )
     full = branch.head.size_bytes
     run(workspace, branch, "DELETE FROM note WHERE stars < 40", "DELETE FROM item", "VACUUM")
     small = branch.head
     assert small.size_bytes < full
     assert max(small.pages) < small.size_bytes // 4096
-    run(workspace, branch, *(f"INSERT INTO note VALUES (hex(zeroblob(9000)), {n})" for n in range(40)))
+    run(
+        workspace,
+        branch,
+        *(f"INSERT INTO note VALUES (hex(zeroblob(9000)), {n})" for n in range(40)),
+    )
     assert branch.head.size_bytes > small.size_bytes
     assert branch.head.base_pages <= small.size_bytes // 4096
     assert rows(workspace, branch, "PRAGMA integrity_check") == [("ok",)]
@@ -490,9 +486,12 @@ def test_misuse_is_refused(workspace: Workspace, branch: Branch, store: Snapshot
         pass
     with workspace.mount(branch), pytest.raises(AlreadyMounted), workspace.mount(branch.fork()):
         pass
-    with pytest.raises(BranchMoved), workspace.mount(branch) as mount:
-        mount.connection.execute("DELETE FROM note")
-        branch.reset()
+    mount = workspace.mount(branch)
+    mount.__enter__()
+    mount.connection.execute("DELETE FROM note")
+    branch.reset()
+    with pytest.raises(BranchMoved):
+        mount.__exit__(None, None, None)
     assert branch.dirty_pages == 0
     workspace.close()
     workspace.close()
