@@ -16,6 +16,7 @@ import signal
 import socket
 import sys
 
+from environments.authoring import Database, tool
 from environments.sandbox import confine, guest
 from environments.sandbox.wire import CONTROL, Control
 
@@ -126,12 +127,22 @@ class Zygote:
             confine.kill_orphans(self._workers.values())
 
 
+def _warm_up() -> None:
+    """Declare a tool, so that what pydantic imports and builds on first use is there to be forked:
+    otherwise every worker pays for it again, many times what the fork costs."""
+
+    @tool(read_only=True)
+    def warm_up(db: Database, text: str = "", number: int = 0) -> None:
+        """Never called."""
+
+
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.umask(0o077)
     os.chdir("/")
     control = socket.socket(fileno=int(sys.argv[1]))
     control.set_inheritable(False)
+    _warm_up()
     gc.collect()
     gc.freeze()  # the collector leaves shared pages alone, so that forks keep sharing them
     Zygote(control).run()
