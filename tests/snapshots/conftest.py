@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from snapshots import Branch, Recipe, Snapshot, SnapshotStore, TableRows, Workspace
+
+settings.register_profile("evidence")
 
 SHOP = """
 CREATE TABLE item (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, stock INTEGER, price REAL,
