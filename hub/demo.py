@@ -89,15 +89,15 @@ async def at_random(player: Player) -> str | None:
 
 
 async def greedy_wrong(player: Player) -> str | None:
-    """Looks where it should, then acts on the first other thing of the kind that it saw."""
+    """Looks where it should, acts on the first other thing of the kind, and calls it done."""
     for call in player.task.oracle:
-        try:
-            arguments = resolve_oracle(call, player.results)
-        except PackInvalid:  # an earlier mistake of its own: there is nothing to refer to
-            break
+        right = resolve_oracle(call, player.results)
+        wrong = right
         if call.tool not in player.read_only:
-            arguments = mistaken(arguments, list(words(player.results)))
-        await player.call(call.tool, arguments)
+            wrong = mistaken(right, list(words(player.results)))
+        await player.call(call.tool, wrong)
+        if wrong != right:
+            break
     return player.task.answer
 
 

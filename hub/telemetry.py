@@ -43,7 +43,7 @@ def configure_logging(level: LogLevel, form: LogFormat, stream: TextIO | None = 
         processors=[*shared, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(stream),
-        cache_logger_on_first_use=False,
+        cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(stream)
     handler.setFormatter(
@@ -62,8 +62,8 @@ def _serialise(event: dict[str, Any], **_: Any) -> str:
 
 
 def logger(name: str) -> Any:
-    """A structlog logger with its module's name bound."""
-    return structlog.get_logger().bind(logger=name)
+    """A structlog logger with its module's name bound; configured when it is first used."""
+    return structlog.get_logger(component=name)
 
 
 class Metrics:

@@ -13,10 +13,10 @@ from environments.spec import Difficulty, Split, ToolSpec
 from environments.trajectory import Actor, Reward, Step
 
 Status = Literal["live", "truncated", "closed"]
-Seed = Annotated[int, msgspec.Meta(ge=0, lt=2**63)]
+Seed = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 MAX_BATCH = 1024
 """The most entries of one batch request."""
-Steps = Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
+Steps = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
 
 
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

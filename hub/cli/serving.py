@@ -111,14 +111,14 @@ def demo(
     """Play one group of 8 episodes with scripted policies, through a real MCP client."""
     import asyncio
 
-    from hub import demo as played
+    from hub.demo import Played, choose, play_group, running_hub
 
-    pack, chosen = played.choose(environment, task)
+    pack, chosen = choose(environment, task)
     say(f"{pack.spec.title}, task {chosen.id}: {chosen.instruction}\n")
 
-    async def play() -> list[played.Played]:
-        async with played.running_hub() as address:
-            return await played.play_group(address, pack, chosen)
+    async def play() -> list[Played]:
+        async with running_hub() as address:
+            return await play_group(address, pack, chosen)
 
     group = asyncio.run(play())
     table(

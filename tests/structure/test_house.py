@@ -26,7 +26,7 @@ ORDER = {
     ],
     "hub": [
         "settings", "wire", "errors", "data_dir", "telemetry", "ledger", "episodes", "mcp_server",
-        "api", "app", "client", "demo", "cli",
+        "api", "app", "server", "client", "demo", "cli",
     ],
 }  # fmt: skip
 """Inside a package a module imports only modules that stand before it (a folder is one module)."""

@@ -9,25 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-import time
-from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Protocol
 
 import aiosqlite
 import msgspec
 import zstandard
 
-from environments.journal import Closed, JournalRecord, Opened, Rewound, Scored, Stepped
+from environments.journal import JournalRecord, Opened
 from hub.errors import LedgerDamaged, LedgerFailed
-from hub.wire import Status
+from hub.ledger.index import EpisodeRow, fold
 
 FORMAT = 1
 MAX_GROUP = 1024
 COMPRESS_FROM_BYTES = 512
-KEPT_CLOSED = 10_000
 
 SCHEMA = f"""
 CREATE TABLE episodes (
@@ -65,125 +61,6 @@ UPSERT = (
     "horizon = excluded.horizon, status = excluded.status, steps = excluded.steps, "
     "reward = excluded.reward, updated_ms = excluded.updated_ms"
 )
-
-
-class EpisodeRow(msgspec.Struct, frozen=True, array_like=True):
-    """The index's line of one episode, folded from its records; fields in the order of COLUMNS."""
-
-    number: int
-    id: str
-    environment: str
-    task: str | None
-    seed: int
-    horizon: int
-    status: Status
-    steps: int
-    reward: float | None
-    updated_ms: int
-
-
-class Records(Protocol):
-    """What the hub asks of a ledger; ``append`` is the episodes' ``Journal``."""
-
-    @property
-    def keeps_pages(self) -> bool: ...
-    @property
-    def live(self) -> int: ...
-    async def append(self, episode_id: str, record: JournalRecord) -> None: ...
-    async def records(self, episode_id: str) -> list[JournalRecord]: ...
-    async def row(self, episode_id: str) -> EpisodeRow | None: ...
-    async def rows(
-        self, *, environment: str = "", status: str = "", after: int = 0, limit: int = 100
-    ) -> list[EpisodeRow]: ...
-    async def seat(self, environment: str, key: str) -> str | None: ...
-    async def keep_seat(self, environment: str, key: str, episode_id: str) -> None: ...
-
-
-def fold(row: EpisodeRow | None, number: int, episode_id: str, record: JournalRecord) -> EpisodeRow:
-    """The index row after one more record; a first record must be ``Opened``."""
-    now = time.time_ns() // 1_000_000
-    if isinstance(record, Opened):
-        return EpisodeRow(
-            row.number if row else number,
-            episode_id,
-            record.environment,
-            record.task,
-            record.seed,
-            record.horizon,
-            "live",
-            len(record.steps),
-            None,
-            now,
-        )
-    if row is None:
-        raise LedgerFailed(f"episode {episode_id} has no record of being opened")
-    changed: dict[str, object] = {"updated_ms": now}
-    match record:
-        case Stepped():
-            steps = record.step.index + 1
-            status = "truncated" if steps >= row.horizon else "live"
-            changed.update(steps=steps, status=status)
-        case Rewound():
-            changed.update(steps=record.steps, status="live", reward=None)
-        case Scored():
-            changed.update(reward=record.reward.value)
-        case Closed():
-            changed.update(status="closed")
-    return msgspec.structs.replace(row, **changed)
-
-
-class NullJournal:
-    """Durability ``none``: the index and the seats in memory, records nowhere.
-
-    The rows of the last ``KEPT_CLOSED`` closed episodes stay, so that closing twice is fine.
-    """
-
-    keeps_pages = False
-
-    def __init__(self) -> None:
-        self._rows: dict[str, EpisodeRow] = {}
-        self._closed: deque[str] = deque()
-        self._seats: dict[tuple[str, str], str] = {}
-        self._numbers = 0
-
-    @property
-    def live(self) -> int:
-        """How many episodes are not closed."""
-        return len(self._rows) - len(self._closed)
-
-    async def append(self, episode_id: str, record: JournalRecord) -> None:
-        row = self._rows.get(episode_id)
-        if row is None:
-            self._numbers += 1
-        self._rows[episode_id] = fold(row, self._numbers, episode_id, record)
-        if isinstance(record, Closed):
-            self._closed.append(episode_id)
-            if len(self._closed) > KEPT_CLOSED:
-                del self._rows[self._closed.popleft()]
-
-    async def records(self, episode_id: str) -> list[JournalRecord]:
-        return []
-
-    async def row(self, episode_id: str) -> EpisodeRow | None:
-        return self._rows.get(episode_id)
-
-    async def rows(
-        self, *, environment: str = "", status: str = "", after: int = 0, limit: int = 100
-    ) -> list[EpisodeRow]:
-        found = (
-            row
-            for row in self._rows.values()
-            if row.number > after
-            and environment in ("", row.environment)
-            and status in ("", row.status)
-        )
-        return sorted(found, key=lambda row: row.number)[:limit]
-
-    async def seat(self, environment: str, key: str) -> str | None:
-        return self._seats.get((environment, key))
-
-    async def keep_seat(self, environment: str, key: str, episode_id: str) -> None:
-        self._seats[environment, key] = episode_id
 
 
 class _Append(msgspec.Struct):
