@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -19,6 +19,29 @@ from snapshots.errors import SnapshotsError
 from snapshots.pages import PageDelta
 
 T = TypeVar("T")
+_Cells = dict[str, bool | int | float | str | None]
+
+
+class _Changed(msgspec.Struct, forbid_unknown_fields=True):
+    key: _Cells
+    before: _Cells
+    after: _Cells
+    indirect: bool = False
+
+
+class _Table(msgspec.Struct, forbid_unknown_fields=True):
+    """The changes of a table as they mostly are: no blobs, no infinities."""
+
+    key: tuple[str, ...]
+    added: list[_Cells]
+    removed: list[_Cells]
+    changed: list[_Changed]
+    indirect: dict[str, list[int]] = {}
+
+    @property
+    def keyed(self) -> bool:
+        rows = (*self.added, *self.removed, *(change.key for change in self.changed))
+        return all(column in row for row in rows for column in self.key)
 
 
 class Question:
@@ -81,12 +104,27 @@ def read_report(
         elif report.commits:
             raise FrameRejected(f"the worker for {question.what} claims changes without pages")
         for change in report.commits:
-            Changeset.from_json(change.changes)
+            _check_changes(change.changes)
     except (msgspec.MsgspecError, SnapshotsError, RecursionError) as error:
         raise FrameRejected(f"the answer to {question.what} is refused: {error}") from error
     if report.spoiled:
         worker.spoiled = True
     return report, delta
+
+
+def _check_changes(changes: dict[str, Any]) -> None:
+    """Refuse what ``Changeset.from_json`` would refuse, at a fraction of its cost.
+
+    Raises ``ChangesetInvalid``.
+    """
+    try:
+        tables = msgspec.convert(changes, dict[str, _Table])
+    except msgspec.ValidationError:
+        pass
+    else:
+        if all(table.keyed for table in tables.values()):
+            return
+    Changeset.from_json(changes)
 
 
 def _reading(decode: Callable[[bytes], T]) -> Callable[[Worker, Question, wire.Reply], T]:

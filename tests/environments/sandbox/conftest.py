@@ -73,29 +73,18 @@ class World:
         )  # fmt: skip
 
 
-Make = Callable[..., World]
+class Packs:
+    """Writes packs, and the snapshots they need."""
 
-
-@pytest.fixture
-def limits() -> SandboxLimits:
-    return SandboxLimits(workers_per_environment=2, niceness=0)
-
-
-@pytest.fixture
-async def sandbox(limits: SandboxLimits) -> AsyncIterator[Sandbox]:
-    async with Sandbox(limits) as opened:
-        yield opened
-
-
-@pytest.fixture
-def make(sandbox: Sandbox, tmp_path: Path) -> Make:
-    """``make(tools, manifest, name=..., **files)``: a world of a pack with those tools."""
-    store = SnapshotStore(tmp_path / "snapshots")
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._store = SnapshotStore(folder / "snapshots")
 
     def write(
-        tools: str = "", manifest: str = "", *, name: str = "shop", seed: int = 0, **files: str
-    ) -> World:
-        folder = tmp_path / name
+        self, tools: str = "", manifest: str = "", *, name: str = "shop", **files: str
+    ) -> Pack:
+        """A pack whose ``tools.py`` has ``tools`` after the usual ones; ``events_jsonl=`` etc."""
+        folder = self._folder / name
         folder.mkdir()
         head = f'name = "{name}"\nversion = "1"\ntitle = "Shop"\nsummary = "A shop"\n'
         contents = {
@@ -107,9 +96,37 @@ def make(sandbox: Sandbox, tmp_path: Path) -> Make:
         contents |= {key.replace("_", ".", 1): text for key, text in files.items()}
         for file, text in contents.items():
             (folder / file).write_text(text)
-        pack = load_pack(folder)
-        snapshot = store.build(pack.recipe)
-        moment = Moment(pack.spec.clock.start_ms, seed, {})
+        return load_pack(folder)
+
+    def world(self, sandbox: Sandbox, *arguments: str, **options: str) -> World:
+        """An episode of such a pack, from its start."""
+        pack = self.write(*arguments, **options)
+        snapshot = self._store.build(pack.recipe)
+        moment = Moment(pack.spec.clock.start_ms, 0, {})
         return World(sandbox, pack, snapshot, Branch(snapshot), moment)
 
-    return write
+
+Make = Callable[..., World]
+
+
+@pytest.fixture(scope="session")
+async def sandbox(anyio_backend: object) -> AsyncIterator[Sandbox]:
+    """Shared by the tests that leave it in order."""
+    limits = SandboxLimits(max_workers=8, workers_per_environment=2)
+    async with Sandbox(limits) as opened:
+        yield opened
+
+
+@pytest.fixture
+def packs(tmp_path: Path) -> Packs:
+    return Packs(tmp_path)
+
+
+@pytest.fixture
+def make(sandbox: Sandbox, packs: Packs) -> Make:
+    """``make(tools, manifest, name=..., **files)``: an episode of a pack with those tools."""
+
+    def world(*arguments: str, **options: str) -> World:
+        return packs.world(sandbox, *arguments, **options)
+
+    return world
