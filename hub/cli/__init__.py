@@ -31,7 +31,7 @@ serving.register(app)
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command and exit with its code."""
     try:
-        app(args=arguments)
+        app(args=arguments, prog_name="envhub")
     except (EnvhubError, SnapshotsError) as error:
         complain(error.message, error.hint)
         sys.exit(1)

@@ -51,17 +51,17 @@ def show_changes(changes: dict[str, Any]) -> None:
     for name, kinds in sorted(changes.items()):
         if name.startswith("$"):
             continue
-        console.print(f"[bold]{escape(name)}[/]")
+        _line(f"[bold]{escape(name)}[/]")
         for row in kinds.get("added", ()):
-            console.print(f"  [green]+[/] {escape(_cells(row))}")
+            _line(f"  [green]+[/] {escape(_cells(row))}")
         for row in kinds.get("removed", ()):
-            console.print(f"  [red]-[/] {escape(_cells(row))}")
+            _line(f"  [red]-[/] {escape(_cells(row))}")
         for row in kinds.get("changed", ()):
             moves = ", ".join(
                 f"{column}: {_cell(row['before'].get(column))} -> {_cell(value)}"
                 for column, value in row["after"].items()
             )
-            console.print(f"  [yellow]~[/] {escape(_cells(row['key']))}   {escape(moves)}")
+            _line(f"  [yellow]~[/] {escape(_cells(row['key']))}   {escape(moves)}")
 
 
 def _cells(row: dict[str, Any]) -> str:
@@ -72,3 +72,7 @@ def _cell(value: Any) -> str:
     if value is None:
         return "nothing"
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str | dict) else str(value)
+
+
+def _line(text: str) -> None:
+    console.print(text, soft_wrap=True)  # a row is a line, however wide the terminal
