@@ -156,8 +156,8 @@ class Crew:
     def discard(self, worker: Worker, reason: str) -> None:
         """The worker must not serve again. Idempotent."""
         if self._drop(worker, reason):
+            self._feed()  # first, or its own queue would take the place it was to give up
             self._grow(_pool_of(worker))
-            self._feed()
 
     # --- supply and demand ------------------------------------------------------------------
 

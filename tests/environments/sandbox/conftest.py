@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from environments.catalogue import Pack, load_pack
@@ -109,6 +110,13 @@ class Packs:
 Make = Callable[..., World]
 
 
+async def until(true: Callable[[], bool], seconds: float = 10) -> None:
+    """Wait for another process to have done something."""
+    with anyio.fail_after(seconds):
+        while not true():  # noqa: ASYNC110 - there is no event that crosses processes
+            await anyio.sleep(0.005)
+
+
 @pytest.fixture(scope="session")
 async def sandbox(anyio_backend: object) -> AsyncIterator[Sandbox]:
     """Shared by the tests that leave it in order."""
@@ -130,3 +138,21 @@ def make(sandbox: Sandbox, packs: Packs) -> Make:
         return packs.world(sandbox, *arguments, **options)
 
     return world
+
+
+@pytest.fixture
+def ended() -> list[str]:
+    """Why workers of the ``lone`` sandbox ended, in order."""
+    return []
+
+
+@pytest.fixture
+async def lone(ended: list[str]) -> AsyncIterator[Sandbox]:
+    """A sandbox of one worker per environment that nobody else uses."""
+
+    def note(kind: str, environment: str, **fields: object) -> None:
+        if kind == "worker_ended":
+            ended.append(str(fields["reason"]))
+
+    async with Sandbox(SandboxLimits(workers_per_environment=1), note) as opened:
+        yield opened
