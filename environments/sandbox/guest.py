@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 import apsw
 import msgspec
 
-from environments.assertions import Assertions, TableInfo
+from environments.assertions import Assertions, DatabaseState, Evidence, TableInfo
 from environments.errors import EnvhubError, InfrastructureFault, PackInvalid
 from environments.runtimes import native
 from environments.runtimes.program import Program
@@ -27,8 +27,7 @@ from environments.sandbox.stage import Stage, Views, seeded_uuid4, step_error
 from snapshots.changeset import Changeset
 from snapshots.errors import BuildFailed, SnapshotsError
 from snapshots.pages import PageDelta, Snapshot
-from snapshots.rows import row_from_json, row_to_json
-from snapshots.shapes import quoted, read_shapes
+from snapshots.shapes import read_shapes
 from snapshots.store import build_database
 from snapshots.workspace import Workspace
 
@@ -199,15 +198,9 @@ class _Scorer:
         assertions = self._parse(request.verifier)
         changes = Changeset.from_json(msgspec.json.decode(request.changes))
         with self._workspace.mount(branch, clock_ms=request.clock_ms, read_only=True) as mount:
-            connection = mount.connection
-
-            def lookup(table: str, key: dict[str, Any]) -> dict[str, Any] | None:
-                info = self._tables.get(table)
-                return _row(connection, table, info, key) if info else None
-
-            return _accepted(
-                request.id, tuple(assertions.evaluate(changes, lookup, request.answer))
-            )
+            state = DatabaseState(mount.connection, self._tables)
+            evidence = Evidence(changes, state, state, Changeset(), request.answer)
+            return _accepted(request.id, tuple(assertions.evaluate(evidence)))
 
 
 class _Builder:
@@ -228,16 +221,3 @@ def _tables(snapshot: Snapshot) -> dict[str, TableInfo]:
     finally:
         connection.close()
     return {name: TableInfo(shape.columns, shape.key) for name, shape in shapes.items()}
-
-
-def _row(
-    connection: apsw.Connection, table: str, info: TableInfo, key: dict[str, Any]
-) -> dict[str, Any] | None:
-    """The row of that key as JSON."""
-    columns = ", ".join(quoted(column) for column in info.columns)
-    where = " AND ".join(f"{quoted(column)} IS ?" for column in key) or "0"
-    found = connection.execute(
-        f"SELECT {columns} FROM {quoted(table)} WHERE {where}",
-        tuple(row_from_json(key).values()),
-    ).fetchall()
-    return row_to_json(dict(zip(info.columns, found[0], strict=True))) if found else None

@@ -156,7 +156,8 @@ class Sandbox:
             return wire.Call(id=id, view=view, moment=moment, tool=tool, arguments=encoded, due=due)
 
         question = Question(tool, pack.spec.limits.call_seconds, request, branch)
-        report, delta = await self._move(pack, question)
+        pool = self._players(pack, branch.snapshot, branch)
+        report, delta = await self._ask(pool, question, read_report)
         after = report.moment
         if after is not None and (after.clock_ms, after.seed) != (after_ms, moment.seed):
             raise FrameRejected(f"the worker for {tool} moved the clock or the seed")
@@ -228,7 +229,7 @@ class Sandbox:
         for pool in crew.pools.values():
             before = environments.get(pool.environment, PoolStatistics(0, 0, 0, 0))
             environments[pool.environment] = PoolStatistics(
-                before.workers + len(pool.members),
+                before.workers + pool.workers,
                 before.idle + len(pool.idle),
                 before.starting + pool.starting,
                 before.queued + len(pool.waiters),
@@ -255,18 +256,13 @@ class Sandbox:
 
         what = f"the events of {pack.spec.name}"
         question = Question(what, pack.spec.limits.call_seconds, request, branch)
-        report, delta = await self._move(pack, question)
+        pool = self._players(pack, branch.snapshot, branch)
+        report, delta = await self._ask(pool, question, read_report)
         if report.error is not None:
             return _transition(report, None, moment, pack)
         writes = moment.counters.get(wire.WRITES, 0) + 1
         after = msgspec.structs.replace(moment, counters={**moment.counters, wire.WRITES: writes})
         return _transition(report, delta, after, pack)
-
-    async def _move(self, pack: Pack, question: Question) -> tuple[wire.Report, PageDelta | None]:
-        branch = question.branch
-        assert branch is not None
-        pool = self._players(pack, branch.snapshot, branch)
-        return await self._ask(pool, question, read_report)
 
     async def _ask(
         self,

@@ -99,8 +99,9 @@ class Nursery:
             worker.pid = await forked
         except BaseException as error:
             worker.kill("start")
-            if isinstance(error, OSError):
+            if not worker.connected:
                 ours.close()
+            if isinstance(error, OSError):
                 raise InfrastructureFault(f"no worker can be forked: {error}") from error
             raise
         finally:

@@ -73,14 +73,14 @@ class Pool:
         self.memory_bytes = 0
         self.owner: object = None
         """Kept alive so that nothing else is taken for it."""
-        self.members: set[Worker] = set()
+        self.workers = 0
         self.idle: list[Worker] = []
         self.starting = 0
         self.waiters: deque[_Waiting] = deque()
 
     @property
     def size(self) -> int:
-        return len(self.members) + self.starting
+        return self.workers + self.starting
 
 
 class Crew:
@@ -97,6 +97,7 @@ class Crew:
         self._on_event = on_event
         self._loop = asyncio.get_running_loop()
         self._count = 0
+        self._member_of: dict[Worker, Pool] = {}
         self._idle: dict[Worker, None] = {}  # least recently used first
         self._starved: deque[Pool] = deque()  # those that queue and have no worker at all
         self._tickets = itertools.count()
@@ -141,7 +142,9 @@ class Crew:
 
     def release(self, worker: Worker) -> None:
         """The worker has answered and may serve the next one."""
-        pool = _pool_of(worker)
+        pool = self._member_of.get(worker)
+        if pool is None:
+            return  # it has ended meanwhile
         if not worker.usable or self.closed:
             self.discard(worker, "closed")
         elif worker.spoiled:
@@ -155,9 +158,10 @@ class Crew:
 
     def discard(self, worker: Worker, reason: str) -> None:
         """The worker must not serve again. Idempotent."""
-        if self._drop(worker, reason):
+        pool = self._drop(worker, reason)
+        if pool is not None:
             self._feed()  # first, or its own queue would take the place it was to give up
-            self._grow(_pool_of(worker))
+            self._grow(pool)
 
     # --- supply and demand ------------------------------------------------------------------
 
@@ -186,7 +190,8 @@ class Crew:
             return
         wanted = len(pool.waiters) + pool.spares - pool.starting - len(pool.idle)
         while wanted > 0 and pool.size < pool.limit:
-            if self._count >= self.limits.max_workers and not self._evict():
+            spare = pool.starting >= len(pool.waiters)  # nobody has to go for that
+            if self._count >= self.limits.max_workers and (spare or not self._evict()):
                 if not pool.size and pool.waiters and pool not in self._starved:
                     self._starved.append(pool)
                 return
@@ -211,13 +216,13 @@ class Crew:
 
     def _evict(self) -> bool:
         worker = next(iter(self._idle), None)
-        return worker is not None and self._drop(worker, "evicted")
+        return worker is not None and self._drop(worker, "evicted") is not None
 
-    def _drop(self, worker: Worker, reason: str) -> bool:
-        pool = _pool_of(worker)
-        if worker not in pool.members:
-            return False
-        pool.members.discard(worker)
+    def _drop(self, worker: Worker, reason: str) -> Pool | None:
+        pool = self._member_of.pop(worker, None)
+        if pool is None:
+            return None
+        pool.workers -= 1
         if worker in self._idle:
             del self._idle[worker]
             pool.idle.remove(worker)
@@ -225,11 +230,11 @@ class Crew:
         worker.kill(reason)
         self.ends[worker.reason] += 1
         self._on_event("worker_ended", pool.environment, reason=worker.reason, pid=worker.pid)
-        return True
+        return pool
 
     def _gone(self, worker: Worker) -> None:
         """A worker ended by itself, or broke the rules."""
-        if worker.pool is not None and worker in worker.pool.members:
+        if worker in self._member_of:
             self.discard(worker, worker.reason)
         else:
             worker.kill(worker.reason)
@@ -249,7 +254,8 @@ class Crew:
             self._refuse(pool, error)
         else:
             pool.starting -= 1
-            pool.members.add(worker)
+            pool.workers += 1
+            self._member_of[worker] = pool
             self.starts += 1
             if loaded != self.layers:
                 self.layers = loaded
@@ -264,7 +270,6 @@ class Crew:
         """Fork a worker and have it load its job."""
         nursery = await self.nursery()
         worker = await nursery.fork()
-        worker.pool = pool
         try:
             what = f"loading {pool.environment}"
             request = pool.load(worker.next_id())
@@ -315,13 +320,12 @@ class Crew:
         """Let idle workers go that are old, too large, or too many for the budget."""
         self._sweeper = None
         shared = self._nursery.resident_bytes() if self._nursery else 0
-        members = [worker for pool in self.pools.values() for worker in pool.members]
-        resident = {worker: confine.resident_bytes(worker.pid) for worker in members}
+        resident = {worker: confine.resident_bytes(worker.pid) for worker in self._member_of}
         own = {worker: max(0, size - shared) for worker, size in resident.items()}
         total = sum(own.values())
         now = self._loop.time()
         for worker in list(self._idle):
-            pool = _pool_of(worker)
+            pool = self._member_of[worker]
             if now - worker.since > self.limits.idle_seconds:
                 reason = "idle"
             elif pool.memory_bytes and own[worker] > pool.memory_bytes // 2:
@@ -375,14 +379,8 @@ class Crew:
                     waiter.set_exception(closed)
         if self._nursery is not None:
             await self._nursery.close()
-        for pool in self.pools.values():
-            for worker in list(pool.members):
-                self._drop(worker, "closed")
-
-
-def _pool_of(worker: Worker) -> Pool:
-    assert worker.pool is not None
-    return worker.pool
+        for worker in list(self._member_of):
+            self._drop(worker, "closed")
 
 
 FAULTS: dict[str, type[EnvhubError]] = {

@@ -59,7 +59,8 @@ class Question:
         self.what = what
         self.seconds = seconds
         self.request = request
-        self.branch = branch
+        self.branch = None if branch is None else Branch(branch.snapshot, branch.head)
+        """As it is now, whatever its owner does meanwhile."""
         self.slot = id(branch)  # if another branch is taken for it, only more pages are sent
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import msgspec
 
@@ -18,9 +18,6 @@ from environments.errors import (
 )
 from environments.sandbox import wire
 from environments.sandbox.known import Known
-
-if TYPE_CHECKING:
-    from environments.sandbox.pool import Pool
 
 _EXIT_GRACE_SECONDS = 1.0
 """A closed channel means that the process is ending; this long its exit status may take."""
@@ -42,7 +39,6 @@ class Worker(asyncio.Protocol):
     ) -> None:
         self.number = number
         self.pid = 0
-        self.pool: Pool | None = None
         self.known = Known()
         self.usable = True
         self.reason = ""
@@ -63,6 +59,11 @@ class Worker(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
         self._status: int | None = None
+
+    @property
+    def connected(self) -> bool:
+        """Whether the channel is its own to close."""
+        return self._transport is not None
 
     def next_id(self) -> int:
         """The id that the next question must carry."""
