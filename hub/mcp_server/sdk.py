@@ -64,7 +64,10 @@ class SdkServer:
 
     async def _handle(self, ctx: ServerRequestContext[Any, Any], _: RequestParams) -> Result:
         try:
-            return await self._answer(ctx)
+            result = await self._answer(ctx)
+            if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+                result.setdefault("resultType", "complete")
+            return result
         except MCPError:
             raise
         except Exception as error:
