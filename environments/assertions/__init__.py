@@ -1,6 +1,28 @@
 """The vocabulary in which tasks say what must, may and must not have changed."""
 
+from environments.assertions.database import DatabaseState
+from environments.assertions.evidence import (
+    OK,
+    Evidence,
+    ProbeCall,
+    ProbeResult,
+    State,
+    TraceStep,
+)
+from environments.assertions.history import split
 from environments.assertions.judgement import GATE_WEIGHT, Assertions
-from environments.assertions.rows import Lookup, TableInfo
+from environments.assertions.rows import TableInfo
 
-__all__ = ["GATE_WEIGHT", "Assertions", "Lookup", "TableInfo"]
+__all__ = [
+    "GATE_WEIGHT",
+    "OK",
+    "Assertions",
+    "DatabaseState",
+    "Evidence",
+    "ProbeCall",
+    "ProbeResult",
+    "State",
+    "TableInfo",
+    "TraceStep",
+    "split",
+]

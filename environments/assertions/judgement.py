@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from environments.assertions.answers import Answer, parse_answer
+from environments.assertions.evidence import Evidence, ProbeCall, State
 from environments.assertions.matchers import (
     ABSENT,
     Bindings,
@@ -22,12 +23,10 @@ from environments.assertions.matchers import (
     unknown,
 )
 from environments.assertions.patterns import Pattern, Role, parse_pattern
-from environments.assertions.rows import Lookup, RowChange, TableInfo, label, row_changes
+from environments.assertions.rows import RowChange, TableInfo, label, row_changes
 from environments.errors import PackInvalid
+from environments.spec import ToolSpec
 from environments.trajectory import Component
-
-if TYPE_CHECKING:
-    from snapshots.changeset import Changeset
 
 GATE_WEIGHT: Final = 0.0
 """The weight of a component that earns nothing when it holds and costs all when it does not."""
@@ -75,7 +74,12 @@ class Assertions:
     answer: Answer | None
 
     @classmethod
-    def parse(cls, verifier: Mapping[str, Any], tables: Mapping[str, TableInfo]) -> Assertions:
+    def parse(
+        cls,
+        verifier: Mapping[str, Any],
+        tables: Mapping[str, TableInfo],
+        tools: Mapping[str, ToolSpec] | None = None,
+    ) -> Assertions:
         """Compile a verifier against the tables it speaks of.
 
         Raises ``PackInvalid`` for a typo in a section, table, column, kind of change, matcher or
@@ -105,13 +109,19 @@ class Assertions:
             )
         return cls(tables, expect, allow, forbid, answer)
 
-    def evaluate(self, changes: Changeset, initial: Lookup, answer: str | None) -> list[Component]:
-        """Judge the agent's net ``changes`` (others' must not be among them) and its answer.
+    @property
+    def probes(self) -> tuple[ProbeCall, ...]:
+        """The calls whose results ``Evidence.probes`` must hold, in this order."""
+        return ()
+
+    def evaluate(self, evidence: Evidence) -> list[Component]:
+        """Judge a run.
 
         The components are the expectations and the answer with their weights, and the gates
         (``frame`` and each ``forbid``) with weight 0. Reasons speak of rows.
         """
-        rows = list(row_changes(changes.to_json(), self.tables, initial))
+        initial = evidence.initial
+        rows = list(row_changes(evidence.changes, evidence.found, self.tables, initial))
         found = _best(self.expect, rows)
         bindings = found[-1].bindings if found else {}
         components = [self._judge_expectation(item, rows, initial) for item in found]
@@ -120,12 +130,12 @@ class Assertions:
             _judge_forbidden(name, pattern, rows, bindings) for name, pattern in self.forbid
         )
         if self.answer is not None:
-            reason = self.answer.failure(answer)
+            reason = self.answer.failure(evidence.answer)
             components.append(_component("answer", reason, 1.0))
         return components
 
     def _judge_expectation(
-        self, found: _Found, rows: Sequence[RowChange], initial: Lookup
+        self, found: _Found, rows: Sequence[RowChange], initial: State
     ) -> Component:
         expectation = found.expectation
         reason = "" if found.holds else self._why_not(found, rows, initial)
@@ -144,7 +154,7 @@ class Assertions:
         reason = f"{_listed(collateral)}, which nothing allows" if collateral else ""
         return _component("frame", reason, GATE_WEIGHT)
 
-    def _why_not(self, found: _Found, rows: Sequence[RowChange], initial: Lookup) -> str:
+    def _why_not(self, found: _Found, rows: Sequence[RowChange], initial: State) -> str:
         pattern, bindings = found.expectation.pattern, found.bindings
         wanted = found.expectation.count
         if found.changes or wanted.literal != 1:
@@ -162,7 +172,7 @@ class Assertions:
         return f"no row of {pattern.describe(bindings)}{nearest}"
 
     def _pinned(
-        self, pattern: Pattern, rows: Sequence[RowChange], bindings: Bindings, initial: Lookup
+        self, pattern: Pattern, rows: Sequence[RowChange], bindings: Bindings, initial: State
     ) -> str:
         """The reason in terms of the one row the pattern is about, if it is about one."""
         identified = [row for row in rows if pattern.is_identified(row, bindings)]
@@ -179,7 +189,7 @@ class Assertions:
         for change in rows:
             if change.label == named and change.kind != pattern.kind:
                 return f"{change.describe()}, expected to be {pattern.kind}"
-        row = initial(pattern.table, key)
+        row = initial.row(pattern.table, key)
         if row is None:
             return f"{named}: no such row in the initial state"
         if pattern.kind == "removed":

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 import msgspec
 
+from environments.assertions.evidence import State
 from environments.assertions.matchers import ABSENT, show
+from snapshots.changeset import Changeset
+from snapshots.rows import SchemaChange, row_to_json
 
 ChangeKind = Literal["added", "removed", "changed"]
 KINDS: Final[tuple[ChangeKind, ...]] = ("added", "removed", "changed")
 SCHEMA_TABLE: Final = "$schema"
 """The name under which a changeset reports changes of the schema itself."""
-
-Lookup = Callable[[str, dict[str, Any]], dict[str, Any] | None]
-"""``(table, key) -> row`` in the initial state, or ``None`` where there is no such row."""
 
 
 class TableInfo(msgspec.Struct, frozen=True):
@@ -28,7 +28,7 @@ class TableInfo(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class RowChange:
-    """What became of one row. ``before`` is the whole row before the agent (``None`` if added),
+    """What became of one row. ``before`` is the whole row that the agent found (``None`` if added),
     ``after`` the whole row afterwards (``None`` if removed), ``columns`` those that differ."""
 
     table: str
@@ -64,39 +64,38 @@ def label(table: str, key: Mapping[str, Any]) -> str:
 
 
 def row_changes(
-    changes: Mapping[str, Any], tables: Mapping[str, TableInfo], initial: Lookup
+    changes: Changeset, found: Changeset, tables: Mapping[str, TableInfo], initial: State
 ) -> Iterator[RowChange]:
-    """The row changes in a changeset's JSON form, whole rows filled in from the initial state."""
-    for table, kinds in changes.items():
-        if table == SCHEMA_TABLE:
-            yield from (_schema_change(entry) for entry in kinds)
-            continue
-        info = tables.get(table)
-        key_columns = kinds.get("key") or (info.key if info else ())
-        for row in kinds.get("added", ()):
-            key = {name: row.get(name) for name in key_columns} or row
-            yield RowChange(table, "added", label(table, key), None, row)
-        for row in kinds.get("removed", ()):
-            key = {name: row.get(name) for name in key_columns} or row
-            yield RowChange(table, "removed", label(table, key), row, None)
-        for entry in kinds.get("changed", ()):
-            key = entry["key"]
-            # A row an event added is in no initial state: of it only what changed is known.
-            before = {**(initial(table, key) or {}), **key, **entry["before"]}
-            after = {**before, **entry["after"]}
-            columns = frozenset(entry["after"])
-            yield RowChange(table, "changed", label(table, key), before, after, columns)
+    """The row changes with whole rows: what the changes leave out is as the agent ``found`` it,
+    which is the initial state but for what others had done by then."""
+    for table in changes.tables:
+        known = {_key(change.key): change for change in found.rows(table)}
+        for change in changes.rows(table):
+            key = row_to_json(change.key)
+            before = None if change.before is None else row_to_json(change.before)
+            after = None if change.after is None else row_to_json(change.after)
+            columns = frozenset[str]()
+            if before is not None and after is not None:
+                columns = frozenset(after)
+                other = known.get(_key(change.key))
+                base = None if other and other.kind == "added" else initial.row(table, key)
+                since = row_to_json((other.after if other else None) or {})
+                before = {**(base or {}), **since, **key, **before}
+                after = {**before, **after}
+            yield RowChange(table, change.kind, label(table, key), before, after, columns)
+    yield from map(_schema_change, changes.schema)
 
 
-def _schema_change(entry: Mapping[str, Any]) -> RowChange:
-    before, after = entry.get("before"), entry.get("after")
-    kind: ChangeKind = "added" if before is None else "removed" if after is None else "changed"
-    named = f"{entry.get('type', 'object')} {entry.get('name', '')} of the schema"
-    return RowChange(
-        SCHEMA_TABLE,
-        kind,
-        named,
-        None if before is None else {"name": entry.get("name"), "sql": before},
-        None if after is None else {"name": entry.get("name"), "sql": after},
-        frozenset({"sql"}) if kind == "changed" else frozenset(),
+def _key(key: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(key.values())
+
+
+def _schema_change(change: SchemaChange) -> RowChange:
+    before, after = (
+        None if sql is None else {"name": change.name, "sql": sql}
+        for sql in (change.before, change.after)
     )
+    kind: ChangeKind = "added" if before is None else "removed" if after is None else "changed"
+    columns = frozenset({"sql"} if kind == "changed" else ())
+    named = f"{change.type} {change.name} of the schema"
+    return RowChange(SCHEMA_TABLE, kind, named, before, after, columns)

@@ -8,7 +8,7 @@ import pytest
 
 from environments.assertions import GATE_WEIGHT, Assertions
 from environments.errors import PackInvalid
-from tests.environments.assertions.conftest import TABLES, Judge
+from tests.environments.assertions.shop import TABLES, Judge
 
 CANCEL = {"table": "orders", "where": {"id": "o_17"}, "set": {"status": "cancelled"}}
 CANCELLED = "UPDATE orders SET status = 'cancelled' WHERE id = 'o_17';"

@@ -8,7 +8,7 @@ import pytest
 
 from environments.assertions import Assertions
 from environments.errors import PackInvalid
-from tests.environments.assertions.conftest import TABLES, Judge
+from tests.environments.assertions.shop import TABLES, Judge
 
 TOTAL = "UPDATE orders SET total = {} WHERE id = 'o_17'"
 NOTE = "UPDATE orders SET note = {} WHERE id = 'o_17'"
