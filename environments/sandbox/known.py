@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from environments.sandbox.wire import View
-from snapshots.branch import Branch, Point
+from snapshots.branch import Branch
 
 MAX_PAGES: Final = 8192
 MAX_SLOTS: Final = 1024
@@ -40,7 +40,7 @@ class Known:
         else:
             lacking = branch.delta_from(known)
             if known:
-                new = sum(number not in known for number in lacking)
+                new = len(lacking.keys() - known.keys())
                 if len(known) + new > len(pages):
                     dropped = tuple(number for number in known if number not in pages)
             self._count += len(pages) - len(known or ())
@@ -53,10 +53,10 @@ class Known:
             forget=self._evict(slot),
         )
 
-    def advance(self, slot: int, point: Point) -> None:
-        """The worker's branch in ``slot`` has moved on to ``point``."""
-        self._count += len(point.pages) - len(self._slots[slot])
-        self._slots[slot] = point.pages
+    def advance(self, slot: int, pages: Mapping[int, bytes]) -> None:
+        """The worker's branch in ``slot`` has moved on and has these ``pages`` now."""
+        self._count += len(pages) - len(self._slots[slot])
+        self._slots[slot] = pages
 
     def _evict(self, keep: int) -> tuple[int, ...]:
         if self._count <= MAX_PAGES and len(self._slots) <= MAX_SLOTS:

@@ -16,7 +16,7 @@ from environments.sandbox.worker import Worker
 from snapshots.branch import Branch
 from snapshots.changeset import Changeset
 from snapshots.errors import SnapshotsError
-from snapshots.pages import PageDelta
+from snapshots.pages import PageDelta, check_delta
 
 T = TypeVar("T")
 _Cells = dict[str, bool | int | float | str | None]
@@ -99,9 +99,8 @@ def read_report(
         if report.error is not None and report.error.kind == "infrastructure":
             raise FrameRejected(f"the worker for {question.what} blames the infrastructure")
         if delta is not None:
-            after = Branch(branch.snapshot, branch.head)
-            after.commit(delta, ())
-            worker.known.advance(question.slot, after.head)
+            check_delta(delta, branch.head)
+            worker.known.advance(question.slot, branch.head.pages_after(delta))
         elif report.commits:
             raise FrameRejected(f"the worker for {question.what} claims changes without pages")
         for change in report.commits:
