@@ -18,7 +18,13 @@ import structlog
 
 from environments.environment import Environments
 from environments.episode import Episode
-from environments.errors import EnvhubError, EnvironmentChanged
+from environments.errors import (
+    EnvhubError,
+    EnvironmentChanged,
+    EnvironmentFault,
+    UnknownEnvironment,
+)
+from environments.journal import Closed
 from environments.trajectory import Reward, Step
 from environments.verifier import RewardMode
 from hub.errors import EpisodeGone, UnknownEpisode
@@ -86,16 +92,23 @@ class Episodes:
         return children
 
     async def close(self, episode_id: str) -> None:
-        """End an episode. Closing twice is fine. Raises ``UnknownEpisode``."""
+        """End an episode. Closing twice is fine, and so is one whose pack is gone or has changed.
+
+        Raises ``UnknownEpisode``.
+        """
         try:
             episode = await self.lookup(episode_id)
         except EpisodeGone:
             return
-        if not episode.closed:
-            await episode.close()
-            self._happened("closed", episode, steps=len(episode.steps))
-        self._live.pop(episode_id, None)
+        except (EnvironmentChanged, EnvironmentFault, UnknownEnvironment):
+            row = await self.ledger.row(episode_id)
+            if row is not None and row.status != "closed":
+                await self.ledger.append(episode_id, Closed())
+            return
+        await episode.close()
         self._remember_closed(episode)
+        if self._live.pop(episode_id, None) is not None:
+            self._happened("closed", episode, steps=len(episode.steps))
 
     async def seat(self, environment: str, key: str) -> Episode:
         """The episode of a session or a named seat: begun on first use, kept over restarts.
@@ -140,23 +153,20 @@ class Episodes:
         started = time.perf_counter()
         try:
             step = await episode.call(tool, arguments, call_key=call_key)
+            seconds = time.perf_counter() - started
+            if step.error is None:
+                self.metrics.call(environment, "ok", seconds)
+            else:
+                self.metrics.call(environment, step.error.kind, seconds)
+                self._fault(step.error.kind, step.error.code, tool, step.error.message)
+            log.debug("call", tool=tool, step=step.index, seconds=round(seconds, 6))
+            return step
         except EnvhubError as error:
             self.metrics.call(environment, error.kind, time.perf_counter() - started)
             self._fault(error.kind, error.code, tool, str(error))
             raise
         finally:
             structlog.contextvars.unbind_contextvars("episode_id", "call_id")
-        seconds = time.perf_counter() - started
-        if step.error is None:
-            self.metrics.call(environment, "ok", seconds)
-        else:
-            self.metrics.call(environment, step.error.kind, seconds)
-            self._fault(step.error.kind, step.error.code, tool, step.error.message)
-        log.debug(
-            "call", episode_id=episode.id, call_id=call_id, tool=tool, step=step.index,
-            milliseconds=round(seconds * 1000, 3),
-        )  # fmt: skip
-        return step
 
     async def score(
         self, episode: Episode, answer: str | None = None, mode: RewardMode = "binary"

@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import aiosqlite
 import msgspec
@@ -24,7 +25,11 @@ from hub.ledger.index import EpisodeRow, fold
 FORMAT = 1
 MAX_GROUP = 1024
 COMPRESS_FROM_BYTES = 512
+PLAIN, COMPRESSED = b"\0", b"\1"
+LINGER_SECONDS = 0.001
+"""How long a group waits for company, while it is not alone: a commit costs as much for ten."""
 
+COLUMNS = "number, id, environment, task, seed, horizon, status, steps, reward, updated_ms"
 SCHEMA = f"""
 CREATE TABLE episodes (
     number INTEGER PRIMARY KEY,
@@ -51,16 +56,24 @@ CREATE TABLE seats (
     episode TEXT NOT NULL,
     PRIMARY KEY (environment, key)
 ) STRICT, WITHOUT ROWID;
+-- a record and the index row after it, in one statement: every statement of a group is a trip
+-- to the connection's thread and back
+CREATE VIEW journal AS SELECT NULL AS body, {COLUMNS} FROM episodes;
+CREATE TRIGGER journal_append INSTEAD OF INSERT ON journal BEGIN
+    INSERT INTO records (episode, body) VALUES (new.number, new.body);
+    INSERT INTO episodes ({COLUMNS})
+    VALUES (
+        new.number, new.id, new.environment, new.task, new.seed, new.horizon, new.status,
+        new.steps, new.reward, new.updated_ms
+    )
+    ON CONFLICT (number) DO UPDATE SET
+        task = excluded.task, seed = excluded.seed, horizon = excluded.horizon,
+        status = excluded.status, steps = excluded.steps, reward = excluded.reward,
+        updated_ms = excluded.updated_ms;
+END;
 PRAGMA user_version = {FORMAT};
 """
-
-COLUMNS = "number, id, environment, task, seed, horizon, status, steps, reward, updated_ms"
-UPSERT = (
-    f"INSERT INTO episodes ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
-    "ON CONFLICT (number) DO UPDATE SET task = excluded.task, seed = excluded.seed, "
-    "horizon = excluded.horizon, status = excluded.status, steps = excluded.steps, "
-    "reward = excluded.reward, updated_ms = excluded.updated_ms"
-)
+APPEND = f"INSERT INTO journal (body, {COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 class _Append(msgspec.Struct):
@@ -198,11 +211,15 @@ class Ledger:
     # --- the writer --------------------------------------------------------------------------
 
     async def _write(self) -> None:
+        company = False
         while True:
             await self._wake.wait()
+            if company and not self._closing:
+                await asyncio.sleep(LINGER_SECONDS)
             group, self._queue = self._queue[:MAX_GROUP], self._queue[MAX_GROUP:]
             if not self._queue:
                 self._wake.clear()
+            company = len(group) > 1
             if group:
                 await self._commit(group)
             elif self._closing:
@@ -212,7 +229,7 @@ class Ledger:
 
     async def _commit(self, group: list[_Append]) -> None:
         rows: dict[str, EpisodeRow] = {}
-        accepted: list[tuple[int, bytes]] = []
+        accepted: list[tuple[bytes, EpisodeRow]] = []
         for item in group:
             row = rows.get(item.episode_id) or self._rows.get(item.episode_id)
             if row is None:
@@ -223,10 +240,10 @@ class Ledger:
                 _settle(item, error)
                 continue
             rows[item.episode_id] = row
-            accepted.append((row.number, item.body))
+            accepted.append((item.body, row))
         try:
             async with self._transaction:
-                await self._insert(accepted, rows.values())
+                await self._insert(accepted)
         except sqlite3.Error as error:
             for item in group:
                 _settle(
@@ -245,26 +262,22 @@ class Ledger:
         for item in group:
             _settle(item)
 
-    async def _insert(
-        self, records: Iterable[tuple[int, bytes]], rows: Iterable[EpisodeRow]
-    ) -> None:
+    async def _insert(self, records: Iterable[tuple[bytes, EpisodeRow]]) -> None:
         try:
             # the generator runs in the connection's thread: compression is off the event loop
-            await self._connection.executemany(
-                "INSERT INTO records (episode, body) VALUES (?, ?)", self._packed(records)
-            )
-            await self._connection.executemany(UPSERT, map(msgspec.structs.astuple, rows))
+            await self._connection.executemany(APPEND, self._packed(records))
             await self._connection.commit()
         except BaseException:
             await asyncio.shield(self._connection.rollback())
             raise
 
-    def _packed(self, records: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
-        for number, body in records:
+    def _packed(self, records: Iterable[tuple[bytes, EpisodeRow]]) -> Iterator[tuple[Any, ...]]:
+        for body, row in records:
             if len(body) < COMPRESS_FROM_BYTES:
-                yield number, b"\0" + body
+                packed = PLAIN + body
             else:
-                yield number, b"\1" + self._compressor.compress(body)
+                packed = COMPRESSED + self._compressor.compress(body)
+            yield (packed, *msgspec.structs.astuple(row))
 
 
 async def _outcome(done: asyncio.Future[None]) -> None:
@@ -285,7 +298,7 @@ def _settle(item: _Append, error: LedgerFailed | None = None) -> None:
 
 def _unpack(stored: bytes) -> bytes:
     body = stored[1:]
-    return zstandard.ZstdDecompressor().decompress(body) if stored[:1] == b"\1" else body
+    return zstandard.ZstdDecompressor().decompress(body) if stored[:1] == COMPRESSED else body
 
 
 async def _prepare(connection: aiosqlite.Connection, path: Path) -> None:

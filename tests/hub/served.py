@@ -34,7 +34,9 @@ class Served:
             if found := LISTENING.search(line):
                 self.address = found[1]
                 break
-        assert self.address, (data_dir.parent / "hub.log").read_text()
+        if not self.address:
+            self.close()
+            raise AssertionError((data_dir.parent / "hub.log").read_text())
 
     def kill(self) -> None:
         """As a power cut would."""
