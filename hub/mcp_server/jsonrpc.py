@@ -112,13 +112,15 @@ def invalid_params(message: str, data: Any = None) -> RpcError:
 def error_of(error: Exception) -> RpcError:
     """How an error no surface turned into an answer is told: whose fault it was is in ``data``.
 
-    One that is not the caller's is logged, for the operator is told more than the client.
+    One that is not the caller's is logged, one nobody foresaw with its traceback.
     """
     if isinstance(error, RpcError):
         return error
     body = body_of(error)
     code = INVALID_PARAMS if body.kind == "agent" else INTERNAL_ERROR
-    if code == INTERNAL_ERROR:
+    if not isinstance(error, EnvhubError):
         log.error("mcp request failed", exc_info=error)
+    elif code == INTERNAL_ERROR:
+        log.error("mcp request failed", code=error.code, message=str(error))
     message = error.message if isinstance(error, EnvhubError) else body.message
     return RpcError(code, message, msgspec.to_builtins(body))
