@@ -107,12 +107,12 @@ class _Frames:
 
     def receive(self) -> wire.AnyRequest | None:
         """The next request; None once the gateway is gone."""
-        buffer = self._buffer
-        got = self._channel.recv_into(buffer)
-        while 0 < got < wire.HEADER_BYTES:
-            got += self._channel.recv_into(memoryview(buffer)[got:])
-        if got == 0:
-            return None
+        buffer, got = self._buffer, 0
+        while got < wire.HEADER_BYTES:  # mostly once, and the whole frame with it
+            more = self._channel.recv_into(memoryview(buffer)[got:])
+            if more == 0:
+                return None
+            got += more
         size = wire.frame_bytes(buffer)
         if size > len(buffer):  # for this once
             buffer = bytearray(size)
