@@ -26,6 +26,7 @@ from environments.sandbox.worker import Worker
 _TURN_SECONDS = 0.25
 """How long a worker serves its own queue before it may be given up for an environment with none."""
 _SWEEP_SECONDS = 2.0
+_ZYGOTE_SECONDS = 60.0
 
 
 class SandboxLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +38,7 @@ class SandboxLimits(msgspec.Struct, frozen=True, kw_only=True):
     """What workers may hold beyond what they share with the zygote, before idle ones go."""
     max_frame_bytes: int = 8 << 20
     """The largest answer of a worker: result, changes and changed pages."""
-    start_timeout_seconds: float = 30.0
+    start_timeout_seconds: float = 30.0  # for a pack's code to load
     score_timeout_seconds: float = 30.0
     build_timeout_seconds: float = 300.0
     build_memory_bytes: int = 4 << 30
@@ -46,6 +47,8 @@ class SandboxLimits(msgspec.Struct, frozen=True, kw_only=True):
     idle_seconds: float = 300.0
     niceness: int = 10
     """How far workers stand back from the gateway (0 to 19)."""
+    without: tuple[str, ...] = ()
+    """Layers of the confinement to leave out (``confine.LAYERS``): to find out what holds what."""
 
 
 class OnEvent(Protocol):
@@ -309,7 +312,7 @@ class Crew:
                     self._on_event("zygote_lost", "", pid=self._nursery.pid)
                     await self._nursery.close()
                 self._nursery = await Nursery.open(
-                    self.limits.max_frame_bytes, self._gone, self.limits.start_timeout_seconds
+                    self.limits.max_frame_bytes, self._gone, _ZYGOTE_SECONDS
                 )
                 self._on_event("zygote_started", "", pid=self._nursery.pid)
             return self._nursery
