@@ -157,11 +157,12 @@ def _error_json(error: EnvhubError) -> bytes:
 
 
 def _limits(settings: Settings) -> SandboxLimits:
-    given = {
-        "max_workers": settings.max_workers,
-        "memory_budget_bytes": settings.worker_memory_bytes,
-    }
-    return SandboxLimits(**{name: value for name, value in given.items() if value})
+    limits = SandboxLimits()
+    if settings.max_workers:
+        limits = msgspec.structs.replace(limits, max_workers=settings.max_workers)
+    if settings.worker_memory_bytes:
+        limits = msgspec.structs.replace(limits, memory_budget_bytes=settings.worker_memory_bytes)
+    return limits
 
 
 def _log_sandbox(kind: str, environment: str, **fields: object) -> None:

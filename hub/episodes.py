@@ -52,6 +52,7 @@ class Episodes:
         self._resuming: dict[str, asyncio.Lock] = {}
         self._seats: dict[tuple[str, str], str] = {}
         self._seating: dict[tuple[str, str], asyncio.Lock] = {}
+        self._log = log.bind()
         self._run = secrets.token_hex(3)
         self._call_numbers = itertools.count(1)
 
@@ -159,7 +160,7 @@ class Episodes:
             else:
                 self.metrics.call(environment, step.error.kind, seconds)
                 self._fault(step.error.kind, step.error.code, tool, step.error.message)
-            log.debug("call", tool=tool, step=step.index, seconds=round(seconds, 6))
+            self._log.debug("call", tool=tool, step=step.index, seconds=round(seconds, 6))
             return step
         except EnvhubError as error:
             self.metrics.call(environment, error.kind, time.perf_counter() - started)
@@ -228,7 +229,7 @@ class Episodes:
                     self._seats[environment, key] = episode_id
                     return episode
             except (UnknownEpisode, EpisodeGone, EnvironmentChanged) as error:
-                log.info("seat emptied", environment=environment, reason=error.code)
+                self._log.info("seat emptied", environment=environment, reason=error.code)
         episode = await self.create(CreateEpisode(environment=environment, horizon=SEAT_HORIZON))
         await self.ledger.keep_seat(environment, key, episode.id)
         self._seats[environment, key] = episode.id
@@ -248,7 +249,7 @@ class Episodes:
 
     def _happened(self, event: str, episode: Episode, **fields: Any) -> None:
         self.metrics.episode(event)
-        log.info(
+        self._log.info(
             "episode",
             what=event,
             episode_id=episode.id,
@@ -259,7 +260,7 @@ class Episodes:
     def _fault(self, kind: str, code: str, tool: str, message: str) -> None:
         self.metrics.fault(kind, code)
         if kind != "agent":
-            log.warning("fault", kind=kind, code=code, tool=tool, message=message)
+            self._log.warning("fault", kind=kind, code=code, tool=tool, message=message)
 
 
 def _new_id() -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 import msgspec
 import structlog
@@ -22,12 +23,12 @@ Readings = dict[str, dict[tuple[tuple[str, str], ...], float]]
 """Gauges: name -> labels -> value."""
 
 
-def configure_logging(level: LogLevel, form: LogFormat, stream: TextIO | None = None) -> None:
-    """Log to ``stream`` (standard error by default), one JSON object a line.
+def configure_logging(level: LogLevel, form: LogFormat, to: TextIO | None = None) -> None:
+    """Log to ``to`` (standard error by default), one JSON object a line.
 
     Library logs (uvicorn, asyncio) join at warning and above in the same form.
     """
-    stream = stream or sys.stderr
+    stream = to or cast("TextIO", _StandardError())
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
@@ -43,7 +44,7 @@ def configure_logging(level: LogLevel, form: LogFormat, stream: TextIO | None = 
         processors=[*shared, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(stream),
-        cache_logger_on_first_use=True,
+        cache_logger_on_first_use=False,
     )
     handler = logging.StreamHandler(stream)
     handler.setFormatter(
@@ -57,12 +58,28 @@ def configure_logging(level: LogLevel, form: LogFormat, stream: TextIO | None = 
     root.setLevel(logging.WARNING)
 
 
+class _StandardError(io.TextIOBase):
+    """Whatever standard error is when something is written to it."""
+
+    def write(self, text: str) -> int:
+        return sys.stderr.write(text)
+
+    def flush(self) -> None:
+        sys.stderr.flush()
+
+    def isatty(self) -> bool:
+        return sys.stderr.isatty()
+
+
 def _serialise(event: dict[str, Any], **_: Any) -> str:
     return msgspec.json.encode(event, enc_hook=str).decode()
 
 
 def logger(name: str) -> Any:
-    """A structlog logger with its module's name bound; configured when it is first used."""
+    """A structlog logger with its module's name bound.
+
+    It looks up how it is configured each time it is used; ``.bind()`` gives one that does not.
+    """
     return structlog.get_logger(component=name)
 
 
