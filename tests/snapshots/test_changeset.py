@@ -185,7 +185,7 @@ BUSY = (
     "INSERT INTO note VALUES ('new', 1)",
     "DELETE FROM note WHERE stars = 1",
     "UPDATE place SET shelf = 2 WHERE region = 'north'",  # a key changes
-    "UPDATE tag SET uses = uses + 1",
+    "UPDATE tag SET uses = uses + 1 WHERE name = 'new'",
 )
 
 
@@ -205,6 +205,8 @@ def test_a_changeset_applies_to_a_plain_copy_and_inverted_takes_it_back(
     changes = Changeset.from_json(json.loads(json.dumps(branch.changes().to_json())))
     changes.apply(copy)
     assert contents(copy) == contents(plain(branch))
+    tags = "SELECT rowid, * FROM tag ORDER BY rowid"
+    assert copy.execute(tags).fetchall() == plain(branch).execute(tags).fetchall()
     assert copy.execute("PRAGMA foreign_keys").fetchall() == [(1,)]
     changes.invert().apply(copy)
     assert contents(copy) == before
