@@ -69,7 +69,12 @@ def _install() -> None:
     # not `npm ci`: it stumbles over an optional package that exists for another system only
     command = [npm, "install", "--ignore-scripts", "--no-save", "--no-audit", "--no-fund"]
     subprocess.run(
-        command, cwd=CACHE, check=True, timeout=INSTALL_SECONDS, stdout=subprocess.DEVNULL
+        command,
+        cwd=CACHE,
+        check=True,
+        timeout=INSTALL_SECONDS,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
     )
 
 

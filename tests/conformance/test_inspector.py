@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import tempfile
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -32,8 +34,15 @@ async def hub(
 
 async def inspect(node: Node, url: str, era: str, method: str, *arguments: str) -> Any:
     command = [*node.inspector, url, "--transport", "http", "--protocol-era", era]
-    with anyio.fail_after(RUN_SECONDS):
-        run = await anyio.run_process([*command, "--method", method, *arguments], check=False)
+    with tempfile.TemporaryDirectory() as home, anyio.fail_after(RUN_SECONDS):
+        # it keeps state and locks in its user's home, and looks for a keychain
+        environment = {"HOME": home, "MCP_INSPECTOR_SECRET_STORE": "memory"}
+        run = await anyio.run_process(
+            [*command, "--method", method, *arguments],
+            check=False,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+        )
     assert run.returncode == 0, run.stdout.decode() + run.stderr.decode()
     return json.loads(run.stdout)
 

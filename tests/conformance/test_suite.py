@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import tomllib
 from collections import defaultdict
 from pathlib import Path
@@ -37,7 +38,9 @@ async def test_every_scenario_passes_or_does_not_apply(
         command = [*node.conformance, "server", "--url", f"{url}/mcp"]
         command += ["--requirements", revision, "--output-dir", str(tmp_path)]
         with anyio.fail_after(RUN_SECONDS):
-            run = await anyio.run_process(command, check=False, cwd=tmp_path)
+            run = await anyio.run_process(
+                command, check=False, cwd=tmp_path, stdin=subprocess.DEVNULL
+            )
     report = run.stdout.decode() + run.stderr.decode()
     verdicts = read_verdicts(tmp_path)
     assert set(required(node, revision)) <= verdicts.keys(), report

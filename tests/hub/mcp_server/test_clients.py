@@ -11,6 +11,7 @@ from mcp import Client, types
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ToolsListChanged
 
+from hub.mcp_server import streams
 from hub.mcp_server.surface import CallContext, ToolAnswer
 from tests.conformance.fixture import FixtureSurface
 from tests.hub.mcp_server.conftest import MODERN, fixed
@@ -121,6 +122,33 @@ async def test_a_cancelled_call_ends_at_the_server_too(mode: str) -> None:
                 tasks.cancel_scope.cancel()
             await slow.cancelled.wait()
             assert (await client.list_tools()).tools
+
+
+class Patient(FixtureSurface):
+    """Has one call that takes its time and says nothing meanwhile."""
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: CallContext
+    ) -> ToolAnswer:
+        await anyio.sleep(0.4)
+        return ToolAnswer(result="at last")
+
+
+@pytest.mark.parametrize("mode", ["legacy", MODERN])
+async def test_a_silent_call_is_kept_alive(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "PING_SECONDS", 0.05)
+    frames: list[bytes] = []
+
+    async def watched(scope: Any, receive: Any, send: Any) -> None:
+        async def keep(message: Any) -> None:
+            frames.append(message.get("body", b""))
+            await send(message)
+
+        await fixed(Patient())(scope, receive, keep)
+
+    async with served(watched) as address, Client(f"{address}/mcp", mode=mode) as client:
+        assert text_of(await client.call_tool("any", {})) == "at last"
+    assert frames.count(streams.PING) >= 2
 
 
 def text_of(result: types.CallToolResult) -> str:

@@ -212,6 +212,21 @@ async def test_urls_that_serve_nothing(hub_raw: Raw, path: str, status: int, cod
     assert response.json()["error"]["data"]["code"] == code
 
 
+async def test_a_stream_nothing_would_be_said_on_is_not_opened(
+    hub_raw: Raw, episode_id: str
+) -> None:
+    for path in (SHOP, f"/episodes/{episode_id}/mcp"):
+        session = await hub_raw.session(path=path)
+        refused = await hub_raw.send(None, session, path=path, method="GET")
+        assert (refused.status_code, refused.headers["allow"]) == (405, "POST, DELETE")
+        listening = {"notifications": {"toolsListChanged": True}}
+        hub_raw.path = path
+        absent = await hub_raw.modern("subscriptions/listen", listening)
+        assert (absent.status_code, absent.json()["error"]["code"]) == (404, -32601)
+        greeting = (await hub_raw.initialize()).json()["result"]["capabilities"]
+        assert greeting["tools"] == {"listChanged": False}
+
+
 # --- an environment, for people ---------------------------------------------------------------
 
 
