@@ -10,12 +10,13 @@ a step becomes part of the episode only when its journal has it.
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import anyio
 import msgspec
@@ -53,6 +54,9 @@ Status = Literal["live", "truncated", "closed"]
 KEEP: Any = object()
 """``reset(task=KEEP)``: the task the episode already has."""
 
+T = TypeVar("T")
+_running: set[asyncio.Task[Any]] = set()
+
 
 class _Bookmark(msgspec.Struct, frozen=True):
     """A place to rewind to: the pages, the clock, and the steps that led there."""
@@ -78,7 +82,7 @@ class Episode:
         self.reward: Reward | None = None
         self.closed = False
         self._journal = journal
-        self._lock = anyio.Lock(fast_acquire=True)
+        self._lock = asyncio.Lock()
         self._asked_horizon: int | None = None
 
     # Life ------------------------------------------------------------------------------------
@@ -250,8 +254,11 @@ class Episode:
 
         A ``call_key`` seen before answers the recorded step and does nothing. Raises
         ``HorizonReached``, ``EpisodeClosed``, ``CallKeyReused`` and ``InfrastructureFault``. A
-        caller that is cancelled does not cancel the step: it ends within the tool's deadline.
+        caller that is cancelled goes at once; a step that has begun ends all the same.
         """
+        return await _unhurried(self._call(tool, arguments, call_key))
+
+    async def _call(self, tool: str, arguments: Mapping[str, Any], call_key: str | None) -> Step:
         async with self._lock:
             if call_key is not None and (known := self._by_key.get(call_key)) is not None:
                 return _repeat(known, tool, arguments)
@@ -261,8 +268,7 @@ class Episode:
                     f"episode {self.id} has taken its {self.horizon} steps",
                     hint="score it, reset it, or start one with a longer horizon",
                 )
-            with anyio.CancelScope(shield=True):
-                return await self._step(tool, dict(arguments), call_key)
+            return await self._step(tool, dict(arguments), call_key)
 
     async def _step(self, tool: str, arguments: dict[str, Any], call_key: str | None) -> Step:
         started = time.perf_counter()
@@ -443,6 +449,20 @@ class Episode:
     def _require_open(self) -> None:
         if self.closed:
             raise EpisodeClosed(f"episode {self.id} is closed", hint="start a new one")
+
+
+async def _unhurried(work: Coroutine[Any, Any, T]) -> T:
+    """Await ``work`` in a task that ends whatever becomes of who waits for it."""
+    task = asyncio.ensure_future(work)
+    _running.add(task)
+    task.add_done_callback(_done)
+    return await asyncio.shield(task)
+
+
+def _done(task: asyncio.Task[Any]) -> None:
+    _running.discard(task)
+    if not task.cancelled():
+        task.exception()  # whoever waited may be gone: then nobody else takes it
 
 
 def _repeat(known: Step, tool: str, arguments: Mapping[str, Any]) -> Step:

@@ -26,6 +26,7 @@ from environments.sandbox.pool import Crew, OnEvent, Pool, SandboxLimits
 from environments.sandbox.questions import (
     Agenda,
     Question,
+    Told,
     read_components,
     read_description,
     read_nothing,
@@ -157,13 +158,13 @@ class Sandbox:
 
         question = Question(tool, pack.spec.limits.call_seconds, request, branch)
         pool = self._players(pack, branch.snapshot, branch)
-        report, delta = await self._ask(pool, question, read_report)
-        after = report.moment
+        told = await self._ask(pool, question, read_report)
+        after = told.report.moment
         if after is not None and (after.clock_ms, after.seed) != (after_ms, moment.seed):
             raise FrameRejected(f"the worker for {tool} moved the clock or the seed")
-        if after is None and delta is not None:
+        if after is None and told.delta is not None:
             raise FrameRejected(f"the worker for {tool} changed rows in no time")
-        return _transition(report, delta, after or moment, pack)
+        return _transition(told, after or moment, pack)
 
     async def wait(self, pack: Pack, branch: Branch, moment: Moment, seconds: float) -> Transition:
         """Let time pass; events that come due happen in order. The result is the time after.
@@ -257,12 +258,12 @@ class Sandbox:
         what = f"the events of {pack.spec.name}"
         question = Question(what, pack.spec.limits.call_seconds, request, branch)
         pool = self._players(pack, branch.snapshot, branch)
-        report, delta = await self._ask(pool, question, read_report)
-        if report.error is not None:
-            return _transition(report, None, moment, pack)
+        told = await self._ask(pool, question, read_report)
+        if told.report.error is not None:
+            return _transition(told._replace(delta=None), moment, pack)
         writes = moment.counters.get(wire.WRITES, 0) + 1
         after = msgspec.structs.replace(moment, counters={**moment.counters, wire.WRITES: writes})
-        return _transition(report, delta, after, pack)
+        return _transition(told, after, pack)
 
     async def _ask(
         self,
@@ -331,14 +332,13 @@ class Sandbox:
         return agenda.between(after_ms, until_ms)
 
 
-def _transition(
-    report: wire.Report, delta: PageDelta | None, moment: Moment, pack: Pack
-) -> Transition:
+def _transition(told: Told, moment: Moment, pack: Pack) -> Transition:
+    report = told.report
     return Transition(
         moment=moment,
         result=report.result,
         error=report.error,
-        delta=delta,
-        commits=report.commits,
+        delta=told.delta,
+        commits=told.commits,
         output=report.output[: pack.spec.limits.output_bytes + 64],
     )

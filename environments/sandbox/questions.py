@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -13,6 +13,7 @@ from environments.errors import FrameRejected
 from environments.sandbox import wire
 from environments.sandbox.pool import refusal
 from environments.sandbox.worker import Worker
+from environments.trajectory import Change
 from snapshots.branch import Branch
 from snapshots.changeset import Changeset
 from snapshots.errors import SnapshotsError
@@ -42,6 +43,10 @@ class _Table(msgspec.Struct, forbid_unknown_fields=True):
     def keyed(self) -> bool:
         rows = (*self.added, *self.removed, *(change.key for change in self.changed))
         return all(column in row for row in rows for column in self.key)
+
+
+_decode_tables = msgspec.json.Decoder(dict[str, _Table]).decode
+_decode_changes = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Question:
@@ -87,9 +92,15 @@ class Agenda:
 # --- reading answers, none of which is trusted --------------------------------------------------
 
 
-def read_report(
-    worker: Worker, question: Question, reply: wire.Reply
-) -> tuple[wire.Report, PageDelta | None]:
+class Told(NamedTuple):
+    """A report that was found to be well-formed."""
+
+    report: wire.Report
+    commits: tuple[Change, ...]
+    delta: PageDelta | None
+
+
+def read_report(worker: Worker, question: Question, reply: wire.Reply) -> Told:
     branch, delta = question.branch, reply.delta
     assert branch is not None
     try:
@@ -103,28 +114,32 @@ def read_report(
             worker.known.advance(question.slot, branch.head.pages_after(delta))
         elif report.commits:
             raise FrameRejected(f"the worker for {question.what} claims changes without pages")
-        for change in report.commits:
-            _check_changes(change.changes)
+        commits = tuple(
+            Change(actor=claim.actor, changes=_read_changes(claim.changes), event=claim.event)
+            for claim in report.commits
+        )
     except (msgspec.MsgspecError, SnapshotsError, RecursionError) as error:
         raise FrameRejected(f"the answer to {question.what} is refused: {error}") from error
     if report.spoiled:
         worker.spoiled = True
-    return report, delta
+    return Told(report, commits, delta)
 
 
-def _check_changes(changes: dict[str, Any]) -> None:
-    """Refuse what ``Changeset.from_json`` would refuse, at a fraction of its cost.
+def _read_changes(encoded: msgspec.Raw) -> dict[str, Any]:
+    """Changes as they came, if ``Changeset.from_json`` takes them; tells at a fraction of its cost.
 
     Raises ``ChangesetInvalid``.
     """
+    changes: dict[str, Any] = _decode_changes(encoded)
     try:
-        tables = msgspec.convert(changes, dict[str, _Table])
+        tables = _decode_tables(encoded)
     except msgspec.ValidationError:
         pass
     else:
         if all(table.keyed for table in tables.values()):
-            return
+            return changes
     Changeset.from_json(changes)
+    return changes
 
 
 def _reading(decode: Callable[[bytes], T]) -> Callable[[Worker, Question, wire.Reply], T]:

@@ -16,8 +16,8 @@ from pydantic_core import to_jsonable_python
 
 from environments.authoring import CallContext, ToolError, call_context
 from environments.errors import BadResult, EnvhubError, EnvironmentFault, ToolCrashed, UnknownTool
-from environments.sandbox.wire import WRITES, Call, Moment, Play, Report, Script, View
-from environments.trajectory import Change, StepError
+from environments.sandbox.wire import WRITES, Call, Claim, Moment, Play, Report, Script, View
+from environments.trajectory import Actor, StepError
 from snapshots.branch import Branch, Point
 from snapshots.errors import ReadOnlyViolated, SnapshotsError
 from snapshots.pages import PageDelta
@@ -143,7 +143,7 @@ class Stage:
         moment = Moment(before.clock_ms + self._step_ms, before.seed, context.counters)
         commits, delta = [], mount.delta
         if mount.changes:
-            commits.append(Change(actor="agent", changes=mount.changes.to_json()))
+            commits.append(_claim("agent", mount))
         if request.due:
             happened, change = self._world(branch, request.due, moment)
             commits += happened
@@ -193,7 +193,7 @@ class Stage:
 
     def _world(
         self, branch: Branch, scripts: tuple[Script, ...], moment: Moment
-    ) -> tuple[list[Change], PageDelta]:
+    ) -> tuple[list[Claim], PageDelta]:
         """Run scripts in order; raises ``EnvironmentFault`` if one of them fails."""
         head = branch.head
         commits, delta = [], PageDelta({}, head.size_bytes, head.base_pages)
@@ -213,8 +213,7 @@ class Stage:
                 raise EnvironmentFault(f"{what} failed: {error}", event=script.event) from error
             delta = delta.merge(mount.delta)
             if mount.changes:
-                changes = mount.changes.to_json()
-                commits.append(Change(actor="environment", changes=changes, event=script.event))
+                commits.append(_claim("environment", mount, script.event))
         return commits, delta
 
     # --- what went wrong ----------------------------------------------------------------------
@@ -273,6 +272,11 @@ def _plain(details: dict[str, Any]) -> dict[str, Any]:
 
 def _unless_empty(delta: PageDelta, view: View) -> PageDelta | None:
     return delta if delta.pages or delta.size_bytes != view.size_bytes else None
+
+
+def _claim(actor: Actor, mount: Mount, event: str | None = None) -> Claim:
+    encoded = msgspec.json.encode(mount.changes.to_json())
+    return Claim(actor=actor, changes=msgspec.Raw(encoded), event=event)
 
 
 def _seed(moment: Moment) -> int:

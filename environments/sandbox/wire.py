@@ -19,7 +19,7 @@ import msgspec
 
 from environments.assertions import TableInfo
 from environments.spec import Runtime, ToolSpec
-from environments.trajectory import Change, Component, StepError
+from environments.trajectory import Actor, Component, StepError
 from snapshots.pages import PageDelta
 from snapshots.store import Recipe
 
@@ -184,12 +184,20 @@ class Loaded(msgspec.Struct, frozen=True):
     missing: tuple[str, ...]
 
 
+class Claim(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The net changes of one actor, as the worker tells them; see ``trajectory.Change``."""
+
+    actor: Actor
+    changes: msgspec.Raw
+    event: str | None = None
+
+
 class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a call or the world did. ``moment`` is None where it is what it was."""
 
     result: Any = None
     error: StepError | None = None
-    commits: tuple[Change, ...] = ()
+    commits: tuple[Claim, ...] = ()
     moment: Moment | None = None
     output: str = ""
     spoiled: bool = False

@@ -23,13 +23,18 @@ from mcp_types import (
     PROTOCOL_VERSION_META_KEY,
 )
 from mcp_types.methods import validate_client_request
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 from starlette.datastructures import Headers
 
+from environments.authoring import TOOL_NAME
 from hub.mcp_server.jsonrpc import Message, Params, RpcError, invalid_params, method_not_found
 
 VERSION: Final = MCP_PROTOCOL_VERSION_HEADER.encode()
+METHOD: Final = MCP_METHOD_HEADER.encode()
+NAME: Final = MCP_NAME_HEADER.encode()
+LATEST: Final = MODERN_PROTOCOL_VERSIONS[-1]
+LATEST_HEADER: Final = LATEST.encode()
 ROUTING_HEADERS: Final = {
     name.encode(): name
     for name in (MCP_PROTOCOL_VERSION_HEADER, MCP_METHOD_HEADER, MCP_NAME_HEADER)
@@ -57,8 +62,11 @@ def is_sessionless(headers: Mapping[bytes, bytes], message: Message) -> bool:
 def admit(raw_headers: RawHeaders, headers: Mapping[bytes, bytes], body: Params) -> str:
     """The version of a sessionless request; ``body`` has its ``method`` and ``params``.
 
-    Raises ``RpcError`` for the first rung of the SDK's ladder that fails.
+    Raises ``RpcError`` for the first rung of the SDK's ladder that fails. A tool call that plainly
+    stands on every rung does not climb them one by one: that would cost more than the call.
     """
+    if len(raw_headers) == len(headers) and _plainly_admitted(headers, body):
+        return LATEST
     if len(raw_headers) != len(headers) and (
         name := find_duplicated_routing_header((k.decode("latin-1"), "") for k, _ in raw_headers)
     ):
@@ -73,6 +81,22 @@ def admit(raw_headers: RawHeaders, headers: Mapping[bytes, bytes], body: Params)
     if isinstance(verdict, InboundLadderRejection):
         raise _rejected(verdict)
     return verdict.protocol_version
+
+
+def _plainly_admitted(headers: Mapping[bytes, bytes], body: Params) -> bool:
+    params = body["params"]
+    meta, name = params.get("_meta"), params.get("name")
+    return (
+        body["method"] == "tools/call"
+        and headers.get(VERSION) == LATEST_HEADER
+        and headers.get(METHOD) == b"tools/call"
+        and type(meta) is dict
+        and meta.get(PROTOCOL_VERSION_META_KEY) == LATEST
+        and CLIENT_CAPABILITIES_META_KEY in meta
+        and type(name) is str
+        and TOOL_NAME.match(name) is not None  # no other name is the same text in a header
+        and headers.get(NAME) == name.encode()
+    )
 
 
 def refuse_unserved_version(headers: Mapping[bytes, bytes]) -> None:

@@ -7,7 +7,7 @@ import json
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
@@ -34,7 +34,7 @@ from hub.mcp_server.surface import (
 )
 from hub.wire import ErrorBody
 
-CallStep = Callable[[Episode, str, dict[str, Any], str | None], Awaitable[Step]]
+CallStep = Callable[[Episode, str, dict[str, Any], str | None], Coroutine[Any, Any, Step]]
 """How a step is taken: ``call_plainly``, or around it whoever counts and logs."""
 
 PROGRESS_SECONDS: Final = 1.0
@@ -71,7 +71,6 @@ async def call_plainly(
 
 
 _lists: OrderedDict[tuple[int, bool], tuple[Mapping[str, ToolSpec], ToolList]] = OrderedDict()
-_running: set[asyncio.Task[Step]] = set()
 
 
 class EpisodeSurface(Surface):
@@ -297,13 +296,9 @@ async def take_step(
     A step that has begun ends, whatever becomes of its client: only the waiting is cancelled.
     Raises ``UnknownTool`` and ``InfrastructureFault``.
     """
-    step = asyncio.ensure_future(call(episode, name, arguments, context.call_key))
-    _running.add(step)
-    step.add_done_callback(_running.discard)
+    step = call(episode, name, arguments, context.call_key)
     try:
-        if context.wants_progress:
-            await _report(step, context)
-        taken = await asyncio.shield(step)
+        taken = await (_reported(step, context) if context.wants_progress else step)
     except AgentError as error:
         return ToolAnswer(error=body_of(error))
     if taken.error is None:
@@ -313,10 +308,16 @@ async def take_step(
     return ToolAnswer(error=_told(taken.error), step=taken)
 
 
-async def _report(step: asyncio.Task[Step], context: CallContext) -> None:
+async def _reported(step: Coroutine[Any, Any, Step], context: CallContext) -> Step:
+    """Await ``step``, telling the client now and then that it is still running."""
     started = time.monotonic()
-    while not (await asyncio.wait({step}, timeout=PROGRESS_SECONDS))[0]:
-        await context.progress(time.monotonic() - started, message="still running")
+    running = asyncio.ensure_future(step)
+    try:
+        while not (await asyncio.wait({running}, timeout=PROGRESS_SECONDS))[0]:
+            await context.progress(time.monotonic() - started, message="still running")
+        return running.result()
+    finally:
+        running.cancel()
 
 
 def _told(error: StepError) -> ErrorBody:
