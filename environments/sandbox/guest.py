@@ -21,7 +21,8 @@ from environments.assertions import Assertions, DatabaseState, Evidence, TableIn
 from environments.errors import EnvhubError, InfrastructureFault, PackInvalid
 from environments.runtimes import native
 from environments.runtimes.program import Program
-from environments.sandbox import confine, wire
+from environments.sandbox import wire
+from environments.sandbox.confine import Confinement
 from environments.sandbox.output import Output
 from environments.sandbox.stage import Stage, Views, seeded_uuid4, step_error
 from snapshots.changeset import Changeset
@@ -35,7 +36,7 @@ RUNTIMES: Final[dict[str, Callable[[Path], Program]]] = {"native": native.load}
 _USUAL_FRAME_BYTES = 256 * 1024
 
 
-def serve(channel: socket.socket) -> None:
+def serve(channel: socket.socket, confinement: Confinement) -> None:
     """Answer the gateway until it closes the channel. Ends the process as the pack's code asks."""
     output = Output.capture()
     try:
@@ -43,7 +44,7 @@ def serve(channel: socket.socket) -> None:
         request = frames.receive()
         if request is None:
             return
-        job, reply = _begin(request, output)
+        job, reply = _begin(request, output, confinement)
         frames.send(reply)
         while job is not None and (request := frames.receive()) is not None:
             frames.send(_answer(job, request))
@@ -58,10 +59,12 @@ class Job(Protocol):
         ...
 
 
-def _begin(request: wire.AnyRequest, output: Output) -> tuple[Job | None, bytearray]:
+def _begin(
+    request: wire.AnyRequest, output: Output, confinement: Confinement
+) -> tuple[Job | None, bytearray]:
     """Confine this process, then take up the job that the first request names."""
     assert isinstance(request, wire.LoadTools | wire.LoadScorer | wire.LoadBuilder)
-    layers = confine.apply(request.limits)
+    layers = confinement.apply(request.limits)
     try:
         job: Job
         if isinstance(request, wire.LoadTools):

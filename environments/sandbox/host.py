@@ -125,7 +125,7 @@ class Sandbox:
         question = Question(
             f"building {pack.spec.name}", self.limits.build_timeout_seconds, request
         )
-        await self._ask(self._builders(pack), question, read_nothing)
+        await self._ask(self._builders(pack, path), question, read_nothing)
 
     async def describe(self, pack: Pack, snapshot: Snapshot) -> Description:
         """The pack's tools and tables, as a worker finds them. Raises ``PackInvalid``."""
@@ -319,8 +319,9 @@ class Sandbox:
         key = ("score", pack.digest, snapshot.digest)
         return self._pool(key, lambda: jobs.scorers(pack, snapshot, self.limits))
 
-    def _builders(self, pack: Pack) -> Pool:
-        return self._pool(("build", pack.digest), lambda: jobs.builders(pack, self.limits))
+    def _builders(self, pack: Pack, path: Path) -> Pool:
+        key = ("build", pack.digest, path)
+        return self._pool(key, lambda: jobs.builders(pack, path, self.limits))
 
     def _due(self, pack: Pack, after_ms: int, until_ms: int) -> tuple[wire.Script, ...]:
         """The events with a time in (after, until], in order."""

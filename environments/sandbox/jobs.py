@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from environments.catalogue import Pack
+from environments.runtimes.native import SOURCE
 from environments.sandbox import wire
 from environments.sandbox.pool import Pool, SandboxLimits
 from snapshots.branch import Branch
@@ -24,7 +26,7 @@ def players(pack: Pack, snapshot: Snapshot, owner: Branch | None, limits: Sandbo
 
 def scorers(pack: Pack, snapshot: Snapshot, limits: SandboxLimits) -> Pool:
     """Workers that judge, and never load the pack's code."""
-    confinement = _confinement(pack, snapshot, limits)
+    confinement = _confinement(pack, snapshot, limits, ())
 
     def load(id: int) -> wire.Request:
         return wire.LoadScorer(
@@ -37,12 +39,14 @@ def scorers(pack: Pack, snapshot: Snapshot, limits: SandboxLimits) -> Pool:
     return Pool(pack.spec.name, load, limits.workers_per_environment)
 
 
-def builders(pack: Pack, limits: SandboxLimits) -> Pool:
-    """Workers that write one database and go."""
+def builders(pack: Pack, path: Path, limits: SandboxLimits) -> Pool:
+    """Workers that write the database at ``path`` and go."""
     confinement = wire.WorkerLimits(
         memory_bytes=limits.build_memory_bytes,
         file_bytes=limits.build_file_bytes,
         niceness=limits.niceness,
+        writable=(str(path.absolute().parent),),
+        without=limits.without,
     )
 
     def load(id: int) -> wire.Request:
@@ -53,10 +57,14 @@ def builders(pack: Pack, limits: SandboxLimits) -> Pool:
     return pool
 
 
-def _confinement(pack: Pack, snapshot: Snapshot, limits: SandboxLimits) -> wire.WorkerLimits:
+def _confinement(
+    pack: Pack, snapshot: Snapshot, limits: SandboxLimits, files: tuple[str, ...]
+) -> wire.WorkerLimits:
     return wire.WorkerLimits(
         memory_bytes=pack.spec.limits.memory_bytes + snapshot.size_bytes,
         niceness=limits.niceness,
+        readable=(str(snapshot.path.absolute()), *files),
+        without=limits.without,
     )
 
 
@@ -64,7 +72,8 @@ def _loading_tools(
     pack: Pack, snapshot: Snapshot, limits: SandboxLimits
 ) -> Callable[[int], wire.Request]:
     spec = pack.spec
-    confinement = _confinement(pack, snapshot, limits)
+    # Of its pack a worker is shown the code alone: the tasks beside it hold the answers.
+    confinement = _confinement(pack, snapshot, limits, (str(pack.path.absolute() / SOURCE),))
 
     def load(id: int) -> wire.Request:
         return wire.LoadTools(

@@ -62,6 +62,12 @@ class WorkerLimits(_Message, frozen=True):
     file_bytes: int = 0
     open_files: int = 128
     niceness: int = 0
+    readable: tuple[str, ...] = ()
+    """Files of its own that it may read, beside the interpreter and its packages."""
+    writable: tuple[str, ...] = ()
+    """Folders that it may write in."""
+    without: tuple[str, ...] = ()
+    """Layers that are left out."""
 
 
 # --- requests ---------------------------------------------------------------------------------

@@ -26,8 +26,9 @@ class _GatewayGone(Exception):
 
 
 class Zygote:
-    def __init__(self, control: socket.socket) -> None:
+    def __init__(self, control: socket.socket, confinement: confine.Confinement) -> None:
         self._control = control
+        self._confinement = confinement
         self._workers: dict[int, int] = {}  # number -> process id
         self._wake, wakes = socket.socketpair()
         wakes.setblocking(False)
@@ -90,7 +91,7 @@ class Zygote:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             for inherited in (self._control, self._wake, self._wakes):
                 inherited.close()
-            guest.serve(channel)
+            guest.serve(channel, self._confinement)
         finally:
             os._exit(1)
 
@@ -143,9 +144,10 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     control.set_inheritable(False)
     _warm_up()
+    confinement = confine.Confinement()
     gc.collect()
     gc.freeze()  # the collector leaves shared pages alone, so that forks keep sharing them
-    Zygote(control).run()
+    Zygote(control, confinement).run()
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import pytest
 from environments.errors import InfrastructureFault, ToolTimedOut
 from environments.sandbox import known, pool
 from environments.sandbox.host import Sandbox, SandboxLimits
-from tests.environments.sandbox.conftest import Make, Packs, World, until
+from tests.environments.sandbox.conftest import LOOSE, Make, Packs, World, until
 
 pytestmark = pytest.mark.anyio
 
@@ -71,7 +71,7 @@ async def test_workers_come_with_the_queue_and_stop_at_the_limit(
 ) -> None:
     gather = tmp_path / "gather"
     gather.mkdir()
-    async with Sandbox(SandboxLimits(workers_per_environment=2)) as sandbox:
+    async with Sandbox(SandboxLimits(workers_per_environment=2, without=LOOSE)) as sandbox:
         world = packs.world(sandbox, WHO)
         assert sandbox.statistics().workers == 0
         pids: set[int] = set()
@@ -277,7 +277,7 @@ async def test_close_leaves_no_process(packs: Packs, tmp_path: Path) -> None:
         with pytest.raises(InfrastructureFault):
             await world.call("block", marker=f"{markers}/")
 
-    sandbox = Sandbox(SandboxLimits(workers_per_environment=3), note)
+    sandbox = Sandbox(SandboxLimits(workers_per_environment=3, without=LOOSE), note)
     async with anyio.create_task_group() as group:  # noqa: SIM117 - closes under those in flight
         async with sandbox:
             world = packs.world(sandbox, WHO)

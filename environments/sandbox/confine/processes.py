@@ -1,0 +1,54 @@
+"""Processes and their families, as far as only Linux knows them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Collection
+from pathlib import Path
+from typing import Final
+
+from environments.sandbox.confine import kernel
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+
+
+def die_with_parent(parent: int) -> None:
+    """SIGKILL for this process once ``parent`` is gone; where Linux is not, its socket ends it."""
+    if kernel.LINUX:
+        kernel.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it was gone before we asked
+            os._exit(1)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of what a dead worker leaves behind, so that it can be killed."""
+    if kernel.LINUX:
+        kernel.prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def kill_orphans(known: Collection[int]) -> None:
+    """Kill the children of this (single-threaded) process that are none of ``known``."""
+    pid = os.getpid()
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_bytes().split()
+    except OSError:
+        return
+    for child in map(int, children):
+        if child not in known:
+            os.kill(child, signal.SIGKILL)
+
+
+def resident_bytes(pid: int) -> int:
+    """The resident memory of a process, shared pages included; 0 where that cannot be told."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * _PAGE_BYTES
+    except (OSError, IndexError):
+        return 0
+
+
+def mapped_bytes() -> int:
+    """The address space of this process. Raises ``OSError`` where that cannot be told."""
+    return int(Path("/proc/self/statm").read_bytes().split()[0]) * _PAGE_BYTES

@@ -1,0 +1,89 @@
+"""The filter of system calls: a list of what is allowed, everything else fails with EPERM."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+from collections.abc import Iterator
+from typing import Final
+
+from environments.sandbox.confine import bpf, kernel
+from environments.sandbox.confine.bpf import Instruction
+from environments.sandbox.confine.syscalls import (
+    ABSENT,
+    CHECKS,
+    MACHINES,
+    NUMBERS,
+    READERS_CHECKS,
+    SELF,
+    WRITERS,
+    Check,
+)
+
+_AUDIT_ARCH: Final = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+_NUMBER, _ARCH, _ARGUMENTS = 0, 4, 16
+"""Offsets in the kernel's ``struct seccomp_data``; arguments are 64 bits, little end first."""
+
+ALLOW: Final = 0x7FFF0000
+KILL: Final = 0x80000000
+REFUSE: Final = 0x00050000 | errno.EPERM
+NOT_THERE: Final = 0x00050000 | errno.ENOSYS
+
+_PR_SET_SECCOMP = 22
+_MODE_FILTER = 2
+
+
+def program(machine: str, pid: int, *, writer: bool) -> list[Instruction]:
+    """The filter of process ``pid`` on ``machine`` (``x86_64`` or ``aarch64``).
+
+    ``writer``: it may open files for writing. Calls by another convention than the machine's own
+    (32-bit programs) end the process, since their numbers mean something else.
+    """
+    column = MACHINES.index(machine)
+    checks = CHECKS if writer else {**CHECKS, **READERS_CHECKS}
+    made = [
+        Instruction(bpf.LOAD, _ARCH),
+        Instruction(bpf.JUMP_EQUAL, _AUDIT_ARCH[machine], jt=1),
+        Instruction(bpf.RETURN, KILL),
+        Instruction(bpf.LOAD, _NUMBER),
+    ]
+    for name, numbers in NUMBERS.items():
+        number = numbers[column]
+        if number is None or (name in WRITERS and not writer):
+            continue
+        if name in checks:
+            verdict = list(_checking(checks[name], pid))
+        else:
+            verdict = [Instruction(bpf.RETURN, NOT_THERE if name in ABSENT else ALLOW)]
+        made.append(Instruction(bpf.JUMP_EQUAL, number, jf=len(verdict)))
+        made += verdict
+    made.append(Instruction(bpf.RETURN, REFUSE))
+    return made
+
+
+def _checking(check: Check, pid: int) -> Iterator[Instruction]:
+    """Decides about a call by one of its arguments."""
+    low = _ARGUMENTS + 8 * check.argument
+    if check.whole:
+        yield Instruction(bpf.LOAD, low + 4)
+        yield Instruction(bpf.JUMP_EQUAL, 0, jt=1)
+        yield Instruction(bpf.RETURN, REFUSE)
+    yield Instruction(bpf.LOAD, low)
+    if check.mask != 0xFFFF_FFFF:
+        yield Instruction(bpf.AND, check.mask)
+    for value in check.values:
+        yield Instruction(bpf.JUMP_EQUAL, pid if value == SELF else value, jf=1)
+        yield Instruction(bpf.RETURN, ALLOW)
+    yield Instruction(bpf.RETURN, REFUSE)
+
+
+def install(code: bytes) -> None:
+    """Put an encoded program on this process; it must have one thread and ``no_new_privs``.
+
+    Raises ``OSError``.
+    """
+    text = ctypes.create_string_buffer(code, len(code))
+    count = len(code) // len(bpf.encode([Instruction(0, 0)]))
+    # struct sock_fprog: a 16-bit count, then an aligned pointer
+    header = (ctypes.c_uint64 * 2)(count, ctypes.addressof(text))
+    kernel.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.addressof(header))
