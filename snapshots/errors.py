@@ -65,6 +65,10 @@ class BranchDamaged(DataFault):
     """An encoded branch is cut, altered, or of an unknown version."""
 
 
+class StateDamaged(DataFault):
+    """The pages of a state are no database: a tree is broken, or a row in it cannot be read."""
+
+
 class SnapshotMismatch(DataFault):
     """A branch or mark belongs to another snapshot. Details: ``expected``, ``found``."""
 

@@ -48,12 +48,18 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def read_shapes(connection: Connection) -> dict[str, TableShape]:
-    """The tables whose rows count: no virtual tables, nor the shadow and system tables."""
+def read_shapes(connection: Connection, *, hidden: bool = False) -> dict[str, TableShape]:
+    """The tables whose rows count: no virtual tables, nor the shadow and system tables.
+
+    With ``hidden`` it is those others that are stored as tables are, the schema itself aside.
+    """
     return {
         name: _shape(connection, name, without_rowid=bool(without_rowid))
-        for _, name, kind, _, without_rowid, _ in sorted(_table_list(connection))
-        if kind == "table" and not name.startswith("sqlite_")
+        for database, name, kind, _, without_rowid, _ in sorted(_table_list(connection))
+        if database == "main"
+        and kind in ("table", "shadow")
+        and name != "sqlite_schema"
+        and (kind == "shadow" or name.startswith("sqlite_")) is hidden
     }
 
 

@@ -11,7 +11,7 @@ from typing import Self
 import apsw
 
 from snapshots.branch import Branch, Point
-from snapshots.capture import Recorder, compare
+from snapshots.capture import Misreported, Recorder, compare
 from snapshots.changeset import Changeset
 from snapshots.errors import (
     AlreadyMounted,
@@ -102,16 +102,25 @@ class Mount:
 class Workspace:
     """The one connection that a process has for a snapshot; branches take turns on it.
 
+    ``verbatim`` is for putting back what is known to have happened: a write does what it says and
+    no more (no triggers, no foreign keys), and tables that SQLite keeps for itself can be written.
+
     Not thread-safe. Whoever opens it closes it. Once ``broken`` it serves no more mounts.
     """
 
     def __init__(
-        self, snapshot: Snapshot, *, allow_ddl: bool = False, foreign_keys: bool = True
+        self,
+        snapshot: Snapshot,
+        *,
+        allow_ddl: bool = False,
+        foreign_keys: bool = True,
+        verbatim: bool = False,
     ) -> None:
         self.snapshot = snapshot
         self.broken = False
         self._allow_ddl = allow_ddl
-        self._foreign_keys = foreign_keys
+        self._foreign_keys = foreign_keys and not verbatim
+        self._verbatim = verbatim
         self._file = MountedFile(snapshot.mapping)
         self._vfs = MountedVFS(self._file)
         self._mounted: Mount | None = None
@@ -158,7 +167,8 @@ class Workspace:
         """Open the connection on whatever is mounted on the file."""
         connection = SharedConnection("/main", flags=apsw.SQLITE_OPEN_READWRITE, vfs=self._vfs.name)
         for option, value in (
-            (apsw.SQLITE_DBCONFIG_DEFENSIVE, 1),
+            (apsw.SQLITE_DBCONFIG_DEFENSIVE, int(not self._verbatim)),
+            (apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, int(not self._verbatim)),
             (apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0),
         ):
             apsw.Connection.config(connection, option, value)
@@ -263,8 +273,9 @@ class Workspace:
 
     def _changes(self, before: Point) -> Changeset:
         if self._file.cookie == self._cookie:
-            return self._recorder.changes()
-        # The schema changed: sessions fail on that, or tell only half.
+            with suppress(Misreported):
+                return self._recorder.changes()
+        # If the schema changed, sessions fail, or tell only half.
         with closing(self._reader(before)) as reader:
             return compare(reader, self._connection)
 

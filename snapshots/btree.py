@@ -1,0 +1,259 @@
+"""Telling the b-trees of two states apart by their pages.
+
+Which rows differ between two states is read off the pages that differ: those reachable in the
+state before are found by their keys, the trees of both are then walked only where they hold such a
+page, and subtrees that hang in both are left out. So the cost follows the number of changed pages.
+The state before must be sound; of the one after nothing is believed.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import NamedTuple
+
+from snapshots.errors import StateDamaged
+from snapshots.nodes import (
+    INDEX_INTERIOR,
+    INDEX_LEAF,
+    MOST_IN_INDEX,
+    MOST_IN_TABLE,
+    TABLE_INTERIOR,
+    TABLE_KINDS,
+    TABLE_LEAF,
+    Node,
+    Pages,
+    entry_at,
+    index_record,
+    kind_of,
+)
+from snapshots.pages import PAGE_SIZE
+from snapshots.records import Entry, Order, varint
+
+_MAX_DEPTH = 20
+
+
+class Tree(NamedTuple):
+    """One table's b-tree. ``order`` is None where rows are kept by rowid, and else says how their
+    keys sort (a table WITHOUT ROWID is kept as an index)."""
+
+    root: int
+    order: Order | None
+
+
+def differing(before: Pages, after: Pages) -> set[int]:
+    """The numbers of the pages whose bytes differ, those that only one state has among them."""
+    candidates = {*before.own, *after.own}
+    for one, other in ((before.base, after.base), (before.count, after.count)):
+        candidates.update(range(min(one, other), max(one, other)))
+    return {
+        number
+        for number in candidates
+        if number >= before.count or number >= after.count or before[number] != after[number]
+    }
+
+
+# --- finding pages -------------------------------------------------------------------------------
+
+
+def trail(pages: Pages, tree: Tree, target: int) -> list[int]:
+    """The pages from the tree's root to ``target``, or none if it is not in the tree."""
+    if target == tree.root:
+        return [target]
+    try:
+        node = pages.node(target)
+        compare = _comparer(pages, tree, target, node)
+    except (StateDamaged, IndexError, struct.error):
+        return []
+    walked, number = [tree.root], tree.root
+    while compare is not None and len(walked) < _MAX_DEPTH:
+        node = pages.node(number)
+        if node.leaf:
+            break
+        page, low, high = pages[number], 0, len(node.cells)
+        while low < high:
+            middle = (low + high) // 2
+            if compare(page, node.cells[middle]) <= 0:
+                high = middle
+            else:
+                low = middle + 1
+        number = node.children[low]
+        walked.append(number)
+        if number == target:
+            return walked
+    return []
+
+
+def _comparer(
+    pages: Pages, tree: Tree, target: int, node: Node
+) -> Callable[[bytes, int], int] | None:
+    """Compares the first key of ``target`` with that of a cell of an interior node."""
+    if not node.cells:
+        return None
+    page, at, order = pages[target], node.cells[0], tree.order
+    kind = kind_of(pages, target)
+    if order is None:
+        if kind == TABLE_LEAF:
+            _, at = varint(page, at)
+        elif kind == TABLE_INTERIOR:
+            at += 4
+        else:
+            return None
+        key = varint(page, at)[0]
+        return lambda other, cell: _sign(key, varint(other, cell + 4)[0])
+    if kind not in (INDEX_LEAF, INDEX_INTERIOR):
+        return None
+    first = order.key(index_record(pages, page, at + 4 * (not node.leaf)))
+
+    def compare(other: bytes, cell: int) -> int:
+        return order.compare(first, order.key(index_record(pages, other, cell + 4)))
+
+    return compare
+
+
+def _sign(left: int, right: int) -> int:
+    return (left > right) - (left < right)
+
+
+# --- telling two trees apart ----------------------------------------------------------------------
+
+
+def tree_difference(
+    before: Pages, after: Pages, tree: Tree, held: Collection[int], differs: Collection[int]
+) -> tuple[set[Entry], set[Entry]]:
+    """The entries that only the tree of the state before has, and those only after.
+
+    ``held`` are pages of the tree before that have a page of ``differs`` at or below them.
+
+    Raises:
+        StateDamaged: the tree after is no tree.
+    """
+    old, new = sides = (_Side(before, tree), _Side(after, tree))
+    for side in sides:
+        side.open(tree.root, 0, held, differs)
+    for one, other in ((old, new), (new, old)):
+        one.shut_below(one.alike - other.alike)
+    while True:
+        for number in old.shut.keys() & new.shut.keys():
+            del old.shut[number], new.shut[number]  # the same subtree hangs in both
+        highest = max(old.highest, new.highest)
+        if highest < 0:
+            break
+        for side in sides:
+            side.open_those(highest)
+    return old.entries_without(new), new.entries_without(old)
+
+
+class _Side:
+    """One of the two trees: what is read of it, and the subtrees still shut."""
+
+    def __init__(self, pages: Pages, tree: Tree) -> None:
+        self.alike: set[int] = set()
+        """Opened pages that have the same bytes in both states; where they hang in both trees,
+        their other subtrees do too."""
+        self.shut: dict[int, int] = {}
+        """Height by page of the root of a subtree."""
+        self._pages = pages
+        self._table = tree.order is None
+        self._depths: dict[int, int] = {}
+        self._pieces: dict[int, dict[bytes, int]] = {}
+        self._entries: set[Entry] = set()
+        self._height = 0
+        number = tree.root
+        while not (node := pages.node(number)).leaf:
+            self._height += 1
+            number = node.children[0]
+            if self._height > _MAX_DEPTH:
+                raise StateDamaged("a tree has no end")
+
+    @property
+    def highest(self) -> int:
+        return max(self.shut.values(), default=-1)
+
+    def open_those(self, height: int) -> None:
+        """Open all shut subtrees of that height, shutting those below."""
+        for number in [number for number, its in self.shut.items() if its == height]:
+            del self.shut[number]
+            self.open(number, self._height - height, (), (number,))
+
+    def open(
+        self, number: int, depth: int, held: Collection[int], differs: Collection[int]
+    ) -> None:
+        """Take the entries of a page; go on where a page that differs may be below."""
+        if number in self._depths or depth > _MAX_DEPTH:
+            raise StateDamaged(f"page {number} hangs in a tree twice")
+        self._depths[number] = depth
+        node = self._pages.node(number)
+        if (kind_of(self._pages, number) in TABLE_KINDS) is not self._table:
+            raise StateDamaged(f"page {number} hangs in a tree of another kind")
+        if number not in differs:
+            self.alike.add(number)  # its own rows are in both
+        elif node.leaf or not self._table:
+            self._take(number, node)
+        for child in node.children:
+            if child in held or child in differs:
+                self.open(child, depth + 1, held, differs)
+            elif number in differs:
+                self._shut(child, depth + 1)
+
+    def shut_below(self, numbers: Iterable[int]) -> None:
+        """Pages alike that do not hang in the other tree: all of them counts after all."""
+        for number in numbers:
+            node = self._pages.node(number)
+            if node.leaf or not self._table:
+                self._take(number, node)
+            for child in node.children:
+                if child not in self._depths:
+                    self._shut(child, self._depths[number] + 1)
+
+    def _shut(self, number: int, depth: int) -> None:
+        if number in self.shut:
+            raise StateDamaged(f"page {number} hangs in a tree twice")
+        self.shut[number] = max(0, self._height - depth)
+
+    def _take(self, number: int, node: Node) -> None:
+        """Cut the page into cells, each up to where the next one lies.
+
+        Equal pieces are equal cells, whatever lies between cells, so that few must be decoded.
+        What overflows is decoded here: its piece does not tell all.
+        """
+        page = self._pages[number]
+        cuts = sorted(node.cells)
+        pieces = {page[at:end]: at for at, end in zip(cuts, [*cuts[1:], PAGE_SIZE], strict=False)}
+        skip = 0 if node.leaf else 4
+        most = MOST_IN_TABLE if self._table else MOST_IN_INDEX
+        long = [piece for piece in pieces if piece[skip : skip + 1] >= b"\x80"]
+        for piece in long:
+            if _size(piece, skip) > most:
+                self._entries.add(entry_at(self._pages, number, pieces.pop(piece)))
+        self._pieces[number] = pieces
+
+    def entries_without(self, other: _Side) -> set[Entry]:
+        """The entries that ``other`` does not have."""
+        return self._decoded(other) - other._decoded(self)
+
+    def _decoded(self, other: _Side) -> set[Entry]:
+        """The entries that overflow, and those whose piece is not on the same page in ``other``."""
+        return self._entries.union(
+            entry_at(self._pages, number, pieces[piece])
+            for number, pieces in self._pieces.items()
+            for piece in pieces.keys() - other._pieces.get(number, {}).keys()
+        )
+
+
+def _size(piece: bytes, at: int) -> int:
+    try:
+        return varint(piece, at)[0]
+    except IndexError:
+        return PAGE_SIZE  # let the decoder complain
+
+
+def leaves(pages: Pages, tree: Tree) -> Iterator[list[int]]:
+    """Every page of a tree that has rows, each with the way to it from the root."""
+    pending = [[tree.root]]
+    while pending:
+        way = pending.pop()
+        node = pages.node(way[-1])
+        if node.leaf or tree.order is not None:
+            yield way
+        pending.extend([*way, child] for child in node.children)
