@@ -80,6 +80,7 @@ class Episode:
         self.seed = 0
         self.horizon = environment.pack.spec.limits.max_steps
         self.reward: Reward | None = None
+        self.answer: str | None = None
         self.closed = False
         self._journal = journal
         self._lock = asyncio.Lock()
@@ -169,7 +170,7 @@ class Episode:
         self._steps: list[Step] = []
         self._by_key: dict[str, Step] = {}
         self._marks: dict[str, _Bookmark] = {}
-        self.reward = None
+        self.reward = self.answer = None
 
     async def _replay(self, record: JournalRecord) -> None:
         match record:
@@ -197,7 +198,7 @@ class Episode:
             case Rewound():
                 self._go_back(record.mark)
             case Scored():
-                self.reward = record.reward
+                self.reward, self.answer = record.reward, record.answer
             case Closed():
                 self.closed = True
 
@@ -392,7 +393,7 @@ class Episode:
         self._moment = bookmark.moment
         self._steps = list(bookmark.steps)
         self._by_key = {step.call_key: step for step in self._steps if step.call_key is not None}
-        self.reward = None
+        self.reward = self.answer = None
 
     # What changed, and what it is worth ------------------------------------------------------
 
@@ -406,7 +407,7 @@ class Episode:
         for step in self._steps[first:]:
             for change in step.changes:
                 if actor is None or change.actor == actor:
-                    net = net.concat(Changeset.from_json(change.changes))
+                    net = net.concat(Changeset.from_json(change.changes), gaps=actor is not None)
         return net
 
     def _first_step(self, since: str | int | None) -> int:
@@ -442,8 +443,8 @@ class Episode:
                 reward = await score_episode(
                     self.environment.sandbox, self.environment.pack, self.task, evidence, mode
                 )
-                await self._journal.append(self.id, Scored(reward))
-            self.reward = reward
+                await self._journal.append(self.id, Scored(reward, answer))
+            self.reward, self.answer = reward, answer
             return reward
 
     def _require_open(self) -> None:

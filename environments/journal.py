@@ -46,7 +46,10 @@ class Rewound(msgspec.Struct, frozen=True, tag="rewound"):
 
 
 class Scored(msgspec.Struct, frozen=True, tag="scored"):
+    """A verdict, and the answer it was reached on."""
+
     reward: Reward
+    answer: str | None = None
 
 
 class Closed(msgspec.Struct, frozen=True, tag="closed"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -78,3 +78,40 @@ class Reward(Record, frozen=True, kw_only=True):
     components: tuple[Component, ...] = ()
     reason: str = ""
     failure_kind: FaultKind | None = None
+
+
+StopReason = Literal["live", "closed", "answered", "horizon", "failed"]
+TRAJECTORY_FORMAT: Final = "envhub-trajectory-1"
+
+
+class Trajectory(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="format", tag=TRAJECTORY_FORMAT
+):
+    """One run, whole: what a trainer learns from and what ``envhub verify`` plays again.
+
+    One line of JSON. Its first field, ``format``, names this version; another version is another
+    value. See docs/trajectories.md for every field.
+    """
+
+    id: str
+    environment: str
+    digest: str
+    task: str | None
+    instruction: str | None
+    seed: int
+    group: str | None = None
+    repetition: int = 0
+    policy: str | None = None
+    horizon: int
+    tools: tuple[dict[str, Any], ...]
+    messages: tuple[dict[str, Any], ...]
+    steps: tuple[Step, ...]
+    clock_ms: int
+    answer: str | None
+    reward: Reward | None
+    terminated: bool
+    truncated: bool
+    failed: bool
+    stop_reason: StopReason
+    mask: bool
+    tokens: dict[str, Any] = {}

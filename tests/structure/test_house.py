@@ -17,12 +17,12 @@ PACKAGES = ["snapshots", "environments", "hub"]
 ORDER = {
     "snapshots": [
         "errors", "pages", "rows", "shapes", "patch", "changeset", "capture", "policy", "vfs",
-        "branch", "workspace", "deltas", "store",
+        "branch", "workspace", "deltas", "records", "nodes", "btree", "compare", "store",
     ],
     "environments": [
-        "errors", "spec", "authoring", "trajectory", "assertions", "datafiles", "catalogue", "scaffold",
-        "runtimes", "sandbox", "verifier", "journal", "environment", "episode", "oracle", "notebook",
-        "check",
+        "errors", "spec", "authoring", "trajectory", "llm", "assertions", "datafiles", "catalogue",
+        "scaffold", "runtimes", "sandbox", "verifier", "journal", "environment", "episode", "record",
+        "oracle", "notebook", "replay", "comparison", "check",
     ],
     "hub": [
         "settings", "wire", "errors", "data_dir", "telemetry", "ledger", "episodes", "mcp_server",

@@ -1,0 +1,166 @@
+"""Trajectories: made from episodes, written and read as lines of JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from environments.episode import Episode
+from environments.errors import AgentError
+from environments.spec import ToolSpec
+from environments.trajectory import Reward, Step, StopReason, Trajectory
+
+Message = dict[str, Any]
+"""A chat message as OpenAI has it. Fields of your own (token ids, log probabilities) pass
+through."""
+
+
+class TrajectoryInvalid(AgentError):
+    """A line is no trajectory of a version known here; the message names file and line."""
+
+    code = "TRAJECTORY_INVALID"
+
+
+class Provenance(msgspec.Struct, frozen=True, kw_only=True):
+    """What only the rollout's side knows of a run."""
+
+    messages: tuple[Message, ...] | None = None
+    """What the policy saw and said; by default a conversation is made up from the steps."""
+    group: str | None = None
+    repetition: int = 0
+    policy: str | None = None
+    tokens: dict[str, Any] = {}
+
+
+def trajectory_of(episode: Episode, provenance: Provenance | None = None) -> Trajectory:
+    """The run so far. What tools printed is left out: it is for the pack's author alone."""
+    given = provenance or Provenance()
+    pack, task, reward = episode.environment.pack, episode.task, episode.reward
+    steps = tuple(msgspec.structs.replace(step, output="") for step in episode.steps)
+    stop, failed = _stop(episode), reward is not None and reward.value is None
+    messages = given.messages
+    if messages is None:
+        instruction = task.instruction if task else ""
+        messages = tuple(conversation(pack.policy, instruction, steps, episode.answer))
+    return Trajectory(
+        id=episode.id,
+        environment=pack.spec.name,
+        digest=pack.digest,
+        task=task.id if task else None,
+        instruction=task.instruction if task else None,
+        seed=episode.seed,
+        group=given.group,
+        repetition=given.repetition,
+        policy=given.policy,
+        horizon=episode.horizon,
+        tools=tuple(map(openai_tool, episode.tools.values())),
+        messages=messages,
+        steps=steps,
+        clock_ms=episode.clock_ms,
+        answer=episode.answer,
+        reward=reward,
+        terminated=stop in ("answered", "closed"),
+        truncated=stop == "horizon",
+        failed=failed,
+        stop_reason=stop,
+        mask=failed,
+        tokens=given.tokens,
+    )
+
+
+def _stop(episode: Episode) -> StopReason:
+    reward: Reward | None = episode.reward
+    if reward is not None and reward.value is None:
+        return "failed"
+    if len(episode.steps) >= episode.horizon and episode.answer is None:
+        return "horizon"
+    if reward is not None:
+        return "answered"
+    return "closed" if episode.closed else "live"
+
+
+def openai_tool(tool: ToolSpec) -> dict[str, Any]:
+    """A tool as a chat completion request offers it."""
+    return {
+        "type": "function",
+        "function": {
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": tool.input_schema,
+        },
+    }
+
+
+def conversation(
+    policy: str, instruction: str, steps: Sequence[Step], answer: str | None
+) -> Iterator[Message]:
+    """The run as a chat in which every step is a message that calls one tool."""
+    if policy:
+        yield {"role": "system", "content": policy}
+    if instruction:
+        yield {"role": "user", "content": instruction}
+    for step in steps:
+        call = f"call_{step.index}"
+        arguments = msgspec.json.encode(step.arguments).decode()
+        function = {"name": step.tool, "arguments": arguments}
+        yield {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": call, "type": "function", "function": function}],
+        }
+        yield {"role": "tool", "tool_call_id": call, "content": observation(step)}
+    if answer is not None:
+        yield {"role": "assistant", "content": answer}
+
+
+def observation(step: Step) -> str:
+    """What the agent reads of a step, word for word as the MCP endpoint puts it."""
+    if step.error is None:
+        return step.result if isinstance(step.result, str) else _json(step.result)
+    error = step.error
+    told: dict[str, Any] = {"kind": error.kind, "code": error.code, "message": error.message}
+    if error.kind != "agent":
+        told["message"] = f"The environment failed, not your call: {error.message}"
+    if error.hint:
+        told["hint"] = error.hint
+    if error.kind == "agent" and error.details:
+        told["details"] = error.details
+    return _json({"error": told})
+
+
+def write_lines(path: Path, trajectories: Iterable[Trajectory]) -> int:
+    """Write one line each; returns how many."""
+    count = 0
+    with path.open("wb") as file:
+        for trajectory in trajectories:
+            file.write(msgspec.json.encode(trajectory) + b"\n")
+            count += 1
+    return count
+
+
+def read_lines(path: Path) -> Iterator[Trajectory]:
+    """The trajectories of a file, empty lines aside. Raises ``TrajectoryInvalid``."""
+    decoder = msgspec.json.Decoder(Trajectory)
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    yield _decoded(decoder, line, f"{path}: line {number}")
+    except OSError as error:
+        raise TrajectoryInvalid(f"cannot read {path}: {error.strerror}") from error
+
+
+def _decoded(decoder: msgspec.json.Decoder[Trajectory], line: bytes, place: str) -> Trajectory:
+    try:
+        return decoder.decode(line)
+    except msgspec.DecodeError as error:
+        raise TrajectoryInvalid(
+            f"{place} is no trajectory: {error}", hint="see docs/trajectories.md for the format"
+        ) from None
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

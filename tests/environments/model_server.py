@@ -1,0 +1,91 @@
+"""An OpenAI-compatible server on a loopback port that says what a test told it to say."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from environments.llm import Endpoint
+from tests.hub.mcp_server.serving import served
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One answer: a completion of ``text``, or an error of ``status``; ``hang`` never comes."""
+
+    text: str = ""
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    raw: str | None = None
+    hang: bool = False
+
+
+class ModelServer:
+    """Gives ``replies`` in turn, the last one for ever; keeps the bodies it was asked with."""
+
+    def __init__(self, *replies: Reply | str, takes_schema: bool = True) -> None:
+        self.replies = [Reply(reply) if isinstance(reply, str) else reply for reply in replies]
+        self.takes_schema = takes_schema
+        self.asked: list[dict[str, Any]] = []
+        self.keys: list[str] = []
+        self.address = ""
+        self._gone = anyio.Event()
+
+    def close(self) -> None:
+        """Let go of those who hang, so that the server can end."""
+        self._gone.set()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await self._app(scope, receive, send)
+
+    @property
+    def _app(self) -> Starlette:
+        return Starlette(routes=[Route("/v1/chat/completions", self._complete, methods=["POST"])])
+
+    async def _complete(self, request: Request) -> Response:
+        body = await request.json()
+        self.asked.append(body)
+        self.keys.append(request.headers["authorization"])
+        if "response_format" in body and not self.takes_schema:
+            return JSONResponse({"error": {"message": "response_format is unknown"}}, 400)
+        reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
+        if reply.hang:
+            await self._gone.wait()
+        if reply.raw is not None:
+            return PlainTextResponse(reply.raw, reply.status, headers=dict(reply.headers))
+        if reply.status != 200:
+            error = {"error": {"message": f"status {reply.status}"}}
+            return JSONResponse(error, reply.status, headers=dict(reply.headers))
+        return JSONResponse(
+            {
+                "id": "c-1",
+                "object": "chat.completion",
+                "created": 1,
+                "model": body["model"],
+                "choices": [
+                    {
+                        "index": 0,
+                        "finish_reason": "stop",
+                        "message": {"role": "assistant", "content": reply.text},
+                    }
+                ],
+                "usage": {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120},
+            }
+        )
+
+
+@asynccontextmanager
+async def answering(server: ModelServer) -> AsyncIterator[Endpoint]:
+    """The server at work, and the endpoint it is."""
+    async with served(server) as address:
+        yield Endpoint(
+            base_url=f"{address}/v1", model="solomon", api_key="key-of-the-test", attempts=3
+        )
