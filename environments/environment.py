@@ -47,7 +47,7 @@ class Environment:
         }
         for task in pack.tasks.values():
             try:
-                Assertions.parse(task.verifier, self.tables)
+                Assertions.parse(task.verifier, self.tables, self.tools)
             except PackInvalid as error:
                 raise PackInvalid(f"task {task.id}: {error.message}", hint=error.hint) from error
         self._prepared: dict[str, tuple[Mark, Moment]] = {}

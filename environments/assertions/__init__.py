@@ -10,8 +10,9 @@ from environments.assertions.evidence import (
     TraceStep,
 )
 from environments.assertions.history import split
-from environments.assertions.judgement import GATE_WEIGHT, Assertions
-from environments.assertions.rows import TableInfo
+from environments.assertions.judgement import Assertions
+from environments.assertions.verdicts import GATE_WEIGHT
+from environments.assertions.words import TableInfo
 
 __all__ = [
     "GATE_WEIGHT",

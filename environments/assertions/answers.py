@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from environments.assertions.matchers import canonical, norm, show, unknown
+import environments.assertions.words as words
+from environments.assertions.values import canonical, norm, show
+from environments.assertions.words import Scope, Word
 from environments.errors import PackInvalid
 
 _NUMBER = re.compile(r"[-+]?(\d{1,3}(,\d{3})+|\d+)(\.\d+)?|[-+]?\.\d+")
@@ -19,8 +21,10 @@ _AROUND_NUMBER = _AROUND_WORD + "$€£¥%"
 class Answer:
     """The gate on the final answer; all ``gates`` (key, operand) must hold."""
 
+    name: str
     gates: tuple[tuple[str, Any], ...]
-    tolerance: float = 0.0
+    tolerance: float
+    weight: float
 
     def failure(self, answer: str | None) -> str:
         """Why the answer is not the expected one; empty where it is."""
@@ -47,31 +51,36 @@ class Answer:
         return f"the answer is {show(numbers[0])}, expected {show(expected)}"
 
 
-def parse_answer(source: Any) -> Answer:
+_ITEMS = words.of_type(
+    {"type": "array", "minItems": 1, "items": {"type": ["string", "number"]}},
+    lambda value: (
+        isinstance(value, list) and bool(value) and all(str(item).strip() for item in value)
+    ),
+    "must be a list with something in it",
+    sql=True,
+)
+WORDS: Final[Mapping[str, Word]] = {
+    "exact": Word(words.TEXT, "this text, but for white space around it"),
+    "norm": Word(words.TEXT, "this text, case, white space and a full stop aside"),
+    "numeric": Word(words.NUMBER, "this number and no other, among whatever words"),
+    "tolerance": Word(words.NUMBER_NOT_NEGATIVE, "how far from numeric it may be; 0 if left out"),
+    "contains_all": Word(_ITEMS, "all of these stand in it, as whole words"),
+    "contains_any": Word(_ITEMS, "one of these stands in it, as whole words"),
+    "set_eq": Word(_ITEMS, "a list of these and nothing else, in any order"),
+    "weight": Word(words.WEIGHT, "its share in a fractional reward; 1 if left out"),
+}
+
+
+def parse_answer(source: Any, place: str, scope: Scope) -> Answer:
     """Compile the ``answer`` of a verifier. Raises ``PackInvalid``."""
-    if not isinstance(source, Mapping) or not source:
-        raise PackInvalid("answer: must be an object", hint='e.g. {"norm": "Blue Ridge Ltd"}')
-    gates = {key: value for key, value in source.items() if key != "tolerance"}
-    for key, value in gates.items():
-        if key not in (*_GATES, "numeric"):
-            raise unknown(key, "answer", [*_GATES, "numeric", "tolerance"], "gate")
-        if key in ("exact", "norm"):
-            fits = isinstance(value, str) and bool(value.strip())
-        elif key == "numeric":
-            fits = isinstance(value, (int, float)) and not isinstance(value, bool)
-        else:
-            fits = isinstance(value, list) and bool(value)
-            fits = fits and all(str(item).strip() for item in value)
-        if not fits:
-            raise PackInvalid(f"answer.{key}: {show(value)} is not a fitting value")
-    tolerance = source.get("tolerance", 0.0)
-    if not isinstance(tolerance, (int, float)) or tolerance < 0 or "numeric" not in gates:
-        if "tolerance" in source:
-            raise PackInvalid(
-                "answer.tolerance: must be a number, not negative", hint='it goes with "numeric"'
-            )
-        tolerance = 0.0
-    return Answer(tuple(gates.items()), float(tolerance))
+    gates = words.read(source, place, WORDS, scope, "gate")
+    weight = float(gates.pop("weight", 1.0))
+    tolerance = gates.pop("tolerance", None)
+    if tolerance is not None and "numeric" not in gates:
+        raise PackInvalid(f'{place}.tolerance: goes with "numeric"')
+    if not gates:
+        raise PackInvalid(f"{place}: asks for nothing", hint='e.g. {"norm": "Blue Ridge Ltd"}')
+    return Answer(place, tuple(gates.items()), float(tolerance or 0.0), weight)
 
 
 def numbers_in(text: str) -> list[float]:
@@ -93,25 +102,29 @@ def _norm(expected: str, answer: str) -> str:
 
 
 def _contains_all(expected: list[Any], answer: str) -> str:
-    missing = [item for item in expected if not _has_words(str(item), answer)]
+    missing = [item for item in expected if not _has_words(_written(item), answer)]
     return f"the answer lacks {', '.join(show(item) for item in missing)}" if missing else ""
 
 
 def _contains_any(expected: list[Any], answer: str) -> str:
-    if any(_has_words(str(item), answer) for item in expected):
+    if any(_has_words(_written(item), answer) for item in expected):
         return ""
     return f"the answer has none of {', '.join(show(item) for item in expected)}"
 
 
 def _set_eq(expected: list[Any], answer: str) -> str:
     given = {_item(part) for part in re.split(r"[,;\n]", answer) if part.strip()}
-    wanted = {_item(str(item)) for item in expected}
+    wanted = {_item(_written(item)) for item in expected}
     if given == wanted:
         return ""
     lacking = ", ".join(sorted(str(item) for item in wanted - given))
     surplus = ", ".join(sorted(str(item) for item in given - wanted))
     parts = [f"lacks {lacking}" if lacking else "", f"should not have {surplus}" if surplus else ""]
     return f"the answer {' and '.join(part for part in parts if part)}"
+
+
+def _written(item: Any) -> str:
+    return item if isinstance(item, str) else show(item)
 
 
 def _item(text: str) -> Any:

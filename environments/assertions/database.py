@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import apsw
 
-from environments.assertions.rows import TableInfo
+from environments.assertions.words import TableInfo
 from environments.errors import PackInvalid
 from snapshots.rows import row_from_json, row_to_json
 from snapshots.shapes import quoted

@@ -8,10 +8,12 @@ from typing import Any, Protocol
 
 import msgspec
 
+from environments.spec import ChangePolicy
 from environments.trajectory import Step
-from snapshots.changeset import Changeset
+from snapshots.changeset import SCHEMA, Changeset
 
 OK = "ok"
+_NOTHING = ChangePolicy()
 
 
 class State(Protocol):
@@ -41,18 +43,18 @@ class TraceStep(msgspec.Struct, frozen=True, omit_defaults=True):
     wrote: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, step: Step, ignored_tables: Iterable[str] = ()) -> TraceStep:
-        """The step without what nobody judges."""
-        wrote = {
-            table for change in step.changes if change.actor == "agent" for table in change.changes
-        }
-        return cls(
-            step.index,
-            step.tool,
-            step.arguments,
-            step.error.code if step.error else OK,
-            tuple(sorted(wrote.difference(ignored_tables))),
-        )
+    def of(cls, step: Step, ignored: ChangePolicy = _NOTHING) -> TraceStep:
+        """The step, with only those writes that are judged."""
+        wrote: set[str] = set()
+        for change in step.changes:
+            if change.actor == "agent":
+                rows = Changeset.from_json(change.changes)
+                wrote.update(
+                    rows.filter(tables=ignored.ignore_tables, columns=ignored.ignore_columns).tables
+                )
+                wrote.update(SCHEMA for _ in rows.schema)
+        ended = step.error.code if step.error else OK
+        return cls(step.index, step.tool, step.arguments, ended, tuple(sorted(wrote)))
 
 
 class ProbeCall(msgspec.Struct, frozen=True):

@@ -1,37 +1,35 @@
 """Matchers: what a pack says about one value, compiled once and explained in words.
 
 A matcher is a literal (``25`` equals ``25.0``) or an object whose keys must all hold:
-``{"ge": 1, "lt": 10}``. The keys are the rows of ``_TESTS`` below, and ``bind``.
+``{"ge": 1, "lt": 10}``. The keys are the rows of ``TESTS`` below, and those of ``BESIDE``.
 """
 
 from __future__ import annotations
 
-import json
-import math
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Final
 
+import environments.assertions.words as words
+from environments.assertions.values import (
+    ABSENT,
+    canonical,
+    decoded,
+    equal,
+    is_number,
+    norm,
+    show,
+)
+from environments.assertions.words import PENDING, Kind, Scope, Word, unknown
 from environments.errors import PackInvalid
 
 Bindings = Mapping[str, Any]
 
 
-class _Absent:
-    """The value of a column nobody recorded; equal to nothing, not even null."""
-
-    def __repr__(self) -> str:
-        return "not recorded"
-
-
-ABSENT: Final = _Absent()
-
-
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One column of one changed row: its value, and the row as it was before the agent."""
+    """One value: a column of a changed row, with the row that the agent found, or another."""
 
     value: Any
     column: str = ""
@@ -53,7 +51,7 @@ class Matcher:
         """The bindings after a match (the same object if nothing was bound), or ``None``."""
         if cell.value is ABSENT:
             return None
-        if not all(_TESTS[key].holds(cell, operand, bindings) for key, operand in self.tests):
+        if not all(TESTS[key].holds(cell, operand, bindings) for key, operand in self.tests):
             return None
         if self.bind is None:
             return bindings
@@ -61,9 +59,13 @@ class Matcher:
             return bindings if equal(cell.value, bindings[self.bind]) else None
         return {**bindings, self.bind: cell.value}
 
+    def fits(self, value: Any, bindings: Bindings | None = None) -> bool:
+        """Whether a value that stands in no row matches."""
+        return self.match(Cell(value), bindings or {}) is not None
+
     def describe(self, bindings: Bindings | None = None) -> str:
         """What is expected, in words: ``'cancelled'``, ``at least 3``, ``2 less than before``."""
-        parts = [_TESTS[key].say(operand, bindings or {}) for key, operand in self.tests]
+        parts = [TESTS[key].say(operand, bindings or {}) for key, operand in self.tests]
         if self.bind is not None:
             bound = bindings is not None and self.bind in bindings
             parts.append(show(bindings[self.bind]) if bound and bindings else f"any ({self.bind})")
@@ -76,6 +78,12 @@ class Matcher:
             return self.tests[0][1]
         return ABSENT
 
+    def value(self, bindings: Bindings) -> Any:
+        """The same where a variable with a known value counts as that value."""
+        if self.bind is None and len(self.tests) == 1 and self.tests[0][0] == "var":
+            return bindings.get(self.tests[0][1], ABSENT)
+        return self.literal
+
     @property
     def variables(self) -> tuple[str, ...]:
         return tuple(operand for key, operand in self.tests if key == "var")
@@ -86,242 +94,252 @@ class Matcher:
         return any(key in ("delta", "old") for key, _ in self.tests)
 
 
-def parse_matcher(source: Any, where: str, columns: Collection[str]) -> Matcher:
-    """Compile one matcher; ``where`` names its place in messages, ``columns`` the table's.
+def parse_matcher(source: Any, place: str, scope: Scope, columns: Collection[str]) -> Matcher:
+    """Compile one matcher; ``place`` names it in messages, ``columns`` are the table's.
 
     Raises ``PackInvalid`` for an unknown key (with close matches) or an operand of a wrong kind.
     """
     if isinstance(source, list):
         raise PackInvalid(
-            f"{where}: a list is not a matcher",
-            hint='write {"in": [...]} for one of several, {"set_eq": [...]} for a JSON array',
+            f"{place}: a list is not a matcher",
+            hint='write {"in": [...]} for one of several, {"eq": [...]} for a JSON array',
         )
-    if not isinstance(source, Mapping):
-        return Matcher((("eq", source),))
+    if not isinstance(source, Mapping) or "sql" in source:
+        return Matcher((("eq", scope.resolved(source, place)),))
     if not source:
-        raise PackInvalid(f"{where}: empty matcher", hint='write {"any": true} for any value')
+        raise PackInvalid(f"{place}: empty matcher", hint='write {"any": true} for any value')
     options = dict(source)
-    bind = options.pop("bind", None)
-    if bind is not None and not (isinstance(bind, str) and bind):
-        raise PackInvalid(f"{where}.bind: must be a name")
+    bind = None
+    if "bind" in options:
+        bind = words.NAME.read(options.pop("bind"), f"{place}.bind", scope)
     if "approx" in options:
-        options["approx"] = (options["approx"], options.pop("within", 0.01))
+        options["approx"] = [options["approx"], options.pop("within", 0.01)]
     for key in options:
-        if key not in _TESTS:
-            raise unknown(key, where, [*_TESTS, "bind", "within"], "matcher")
+        if key not in TESTS:
+            raise unknown(key, place, [*TESTS, *BESIDE], "matcher")
     if "old" in options and options["old"] not in columns:
-        raise unknown(options["old"], f"{where}.old", columns, "column")
-    tests = tuple(
-        (key, _TESTS[key].prepare(value, f"{where}.{key}")) for key, value in options.items()
-    )
-    return Matcher(tests, bind)
+        raise unknown(options["old"], f"{place}.old", columns, "column")
+    tests = []
+    for key, value in options.items():
+        if key == "delta":
+            operand = _step(value, f"{place}.delta", scope)
+        else:
+            operand = TESTS[key].word.kind.read(value, f"{place}.{key}", scope)
+        tests.append((key, operand))
+    return Matcher(tuple(tests), bind)
 
 
-def unknown(word: Any, where: str, known: Collection[str], what: str) -> PackInvalid:
-    """A typo in a pack: names place, word and the nearest words there are."""
-    near = get_close_matches(str(word), list(known), n=3, cutoff=0.6)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(sorted(known))}"
-    return PackInvalid(f"{where}: unknown {what} {word!r}", hint=hint)
+def parse_plain(source: Any, place: str, scope: Scope) -> Matcher:
+    """A matcher for a value that stands in no changed row: it can neither look back nor bind."""
+    matcher = parse_matcher(source, place, scope, ())
+    if matcher.looks_back:
+        raise PackInvalid(
+            f"{place}: delta compares with the row before",
+            hint='it belongs in the "set" of a "changed" entry',
+        )
+    if matcher.bind is not None:
+        raise PackInvalid(
+            f"{place}: bind stands only in expect entries",
+            hint='use {"var": ...} here for a value an expect entry binds',
+        )
+    return matcher
 
 
-# --- values ----------------------------------------------------------------------------------
+def parse_count(source: Any, place: str, scope: Scope) -> Matcher:
+    """A matcher for how many there are."""
+    count = parse_plain(source, place, scope)
+    literal = count.literal
+    if literal is not ABSENT and literal is not PENDING and not _is_count(literal):
+        raise PackInvalid(f"{place}: must be a whole number, not {show(literal)}")
+    if count.variables:
+        raise PackInvalid(f"{place}: must be a whole number or a numeric matcher")
+    return count
 
 
-def equal(value: Any, expected: Any) -> bool:
-    """Equality of a cell with a JSON value: numbers by size, not by type; arrays and objects
-    with the JSON text of a cell."""
-    if _number(value) and _number(expected):
-        if isinstance(value, float) or isinstance(expected, float):
-            return math.isclose(value, expected, rel_tol=1e-9, abs_tol=1e-9)
-        return bool(value == expected)
-    if isinstance(expected, (list, dict)) and isinstance(value, str):
-        return bool(canonical(_decoded(value)) == canonical(expected))
-    return bool(type(value) is type(expected) and value == expected)
-
-
-def norm(text: str) -> str:
-    """Text without case and with single spaces."""
-    return " ".join(text.casefold().split())
-
-
-def canonical(value: Any) -> Any:
-    """A hashable form in which equal JSON values are equal."""
-    if _number(value):
-        return int(value) if float(value).is_integer() else float(value)
-    if isinstance(value, list):
-        return tuple(canonical(item) for item in value)
-    if isinstance(value, dict):
-        return tuple(sorted((key, canonical(item)) for key, item in value.items()))
-    return value
-
-
-def show(value: Any) -> str:
-    """A value as a person reads it; long text is cut."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
-        return str(int(value))
-    text = repr(value) if isinstance(value, str) or value is ABSENT else str(value)
-    return text if len(text) <= 80 else f"{text[:76]}...{text[-1] if text[-1] in chr(39) else ''}"
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, (int, float))
-
-
-def _decoded(value: Any) -> Any:
-    try:
-        return json.loads(value)
-    except (TypeError, ValueError):
-        return ABSENT
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0
 
 
 # --- the vocabulary --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class _Test:
+class Test:
+    word: Word
     holds: Callable[[Cell, Any, Bindings], bool]
     say: Callable[[Any, Bindings], str]
-    prepare: Callable[[Any, str], Any]
 
 
-def _ordered(compare: Callable[[Any, Any], bool], words: str) -> _Test:
+def _test(
+    kind: Kind,
+    meaning: str,
+    holds: Callable[[Cell, Any, Bindings], bool],
+    say: Callable[[Any, Bindings], str],
+) -> Test:
+    return Test(Word(kind, meaning), holds, say)
+
+
+def _ordered(compare: Callable[[Any, Any], bool], phrase: str) -> Test:
     def holds(cell: Cell, operand: Any, _: Bindings) -> bool:
-        alike = _number(cell.value) and _number(operand)
+        alike = is_number(cell.value) and is_number(operand)
         alike = alike or (isinstance(cell.value, str) and isinstance(operand, str))
         return bool(alike and compare(cell.value, operand))
 
-    return _Test(holds, lambda operand, _: f"{words} {show(operand)}", _scalar)
+    meaning = f"{phrase} this; numbers by size, text by its characters (so ISO dates by time)"
+    return _test(words.SCALAR, meaning, holds, lambda operand, _: f"{phrase} {show(operand)}")
 
 
 def _holds_delta(cell: Cell, operand: Matcher, bindings: Bindings) -> bool:
     before = cell.value_before
-    if not (_number(cell.value) and _number(before)):
+    if not (is_number(cell.value) and is_number(before)):
         return False
     return operand.match(Cell(cell.value - before), bindings) is not None
 
 
 def _say_delta(operand: Matcher, bindings: Bindings) -> str:
     step = operand.literal
-    if step is ABSENT:
+    if not is_number(step):
         return f"changed by {operand.describe(bindings)}"
     return f"{show(abs(step))} {'less' if step < 0 else 'more'} than before"
 
 
+def _holds_contains(cell: Cell, operand: str, _: Bindings) -> bool:
+    if isinstance(cell.value, list):
+        return any(isinstance(item, str) and norm(item) == norm(operand) for item in cell.value)
+    return isinstance(cell.value, str) and norm(operand) in norm(cell.value)
+
+
 def _holds_set(cell: Cell, operand: list[Any], _: Bindings) -> bool:
-    items = _decoded(cell.value)
+    items = decoded(cell.value)
     return isinstance(items, list) and {canonical(i) for i in items} == {
         canonical(i) for i in operand
     }
 
 
-def _scalar(value: Any, where: str) -> Any:
-    if isinstance(value, (list, dict)) or value is None:
-        raise PackInvalid(f"{where}: must be a number or text, not {show(value)}")
-    return value
+def _holds_list(cell: Cell, operand: list[Any], _: Bindings) -> bool:
+    items = decoded(cell.value)
+    return isinstance(items, list) and (
+        canonical(items, ordered=True) == canonical(operand, ordered=True)
+    )
 
 
-def _text(value: Any, where: str) -> Any:
-    if not isinstance(value, str) or not value.strip():
-        raise PackInvalid(f"{where}: must be text, not {show(value)}")
-    return value
+def _joined(items: list[Any], _: Bindings) -> str:
+    return ", ".join(show(item) for item in items) or "nothing"
 
 
-def _list(value: Any, where: str) -> Any:
-    if not isinstance(value, list):
-        raise PackInvalid(f"{where}: must be a list, not {show(value)}")
-    return value
-
-
-def _bool(value: Any, where: str) -> Any:
-    if not isinstance(value, bool):
-        raise PackInvalid(f"{where}: must be true or false, not {show(value)}")
-    return value
-
-
-def _true(value: Any, where: str) -> Any:
-    if value is not True:
-        raise PackInvalid(f"{where}: can only be true")
-    return value
-
-
-def _pattern(value: Any, where: str) -> Any:
+def _pattern(value: Any, place: str) -> Any:
     try:
-        return re.compile(_text(value, where))
+        return re.compile(words.TEXT.prepare(value, place))
     except re.error as error:
-        raise PackInvalid(f"{where}: not a regular expression: {error}") from None
+        raise PackInvalid(f"{place}: not a regular expression: {error}") from None
 
 
-def _near(value: Any, where: str) -> Any:
-    if not all(_number(part) for part in value) or value[1] < 0:
-        raise PackInvalid(f"{where}: approx and within must be numbers, within not negative")
-    return value
+def _near(value: Any, place: str) -> Any:
+    if not all(words.is_real(part) for part in value) or value[1] < 0:
+        raise PackInvalid(f"{place}: approx and within must be numbers, within not negative")
+    return tuple(value)
 
 
-def _step(value: Any, where: str) -> Matcher:
-    step = parse_matcher(value, where, ())
-    if step.bind or step.looks_back or (step.literal is not ABSENT and not _number(step.literal)):
-        raise PackInvalid(f"{where}: must be a number or a numeric matcher, not {show(value)}")
+def _step(value: Any, place: str, scope: Scope) -> Matcher:
+    step = parse_matcher(value, place, scope, ())
+    literal = step.literal
+    fits = literal is ABSENT or literal is PENDING or is_number(literal)
+    if step.bind or step.looks_back or not fits:
+        raise PackInvalid(f"{place}: must be a number or a numeric matcher, not {show(value)}")
     return step
 
 
-_TESTS: Final[Mapping[str, _Test]] = {
-    "eq": _Test(lambda c, o, _: equal(c.value, o), lambda o, _: show(o), lambda o, _: o),
-    "ne": _Test(
-        lambda c, o, _: not equal(c.value, o), lambda o, _: f"not {show(o)}", lambda o, _: o
+TESTS: Final[Mapping[str, Test]] = {
+    "eq": _test(
+        words.ANYTHING,
+        "equal to this; 25 equals 25.0, and lists are equal in any order",
+        lambda c, o, _: equal(c.value, o),
+        lambda o, _: show(o),
+    ),
+    "ne": _test(
+        words.ANYTHING,
+        "not equal to this",
+        lambda c, o, _: not equal(c.value, o),
+        lambda o, _: f"not {show(o)}",
     ),
     "lt": _ordered(lambda a, b: a < b, "less than"),
     "le": _ordered(lambda a, b: a <= b, "at most"),
     "gt": _ordered(lambda a, b: a > b, "more than"),
     "ge": _ordered(lambda a, b: a >= b, "at least"),
-    "in": _Test(
+    "in": _test(
+        words.LIST,
+        "equal to one of these",
         lambda c, o, _: any(equal(c.value, item) for item in o),
-        lambda o, _: f"one of {', '.join(show(item) for item in o)}",
-        _list,
+        lambda o, b: f"one of {_joined(o, b)}",
     ),
-    "contains": _Test(
-        lambda c, o, _: isinstance(c.value, str) and norm(o) in norm(c.value),
+    "contains": _test(
+        words.TEXT,
+        "text with this in it, case and white space aside; or a list with this text as an item",
+        _holds_contains,
         lambda o, _: f"text with {show(o)}",
-        _text,
     ),
-    "regex": _Test(
+    "regex": _test(
+        Kind({"type": "string", "format": "regex"}, _pattern),
+        "text in which this regular expression (Python's) finds something",
         lambda c, o, _: isinstance(c.value, str) and o.search(c.value) is not None,
         lambda o, _: f"text like /{o.pattern}/",
-        _pattern,
     ),
-    "approx": _Test(
-        lambda c, o, _: _number(c.value) and abs(c.value - o[0]) <= o[1] + 1e-9,
-        lambda o, _: f"{show(o[0])} (within {show(o[1])})",
-        _near,
-    ),
-    "delta": _Test(_holds_delta, _say_delta, _step),
-    "null": _Test(
-        lambda c, o, _: (c.value is None) is o,
-        lambda o, _: "null" if o else "a value",
-        _bool,
-    ),
-    "any": _Test(lambda c, o, _: True, lambda o, _: "any value", _true),
-    "old": _Test(
-        lambda c, o, _: c.before is not None and equal(c.value, c.before.get(o, ABSENT)),
-        lambda o, _: f"the earlier value of {o}",
-        _text,
-    ),
-    "set_eq": _Test(
-        _holds_set,
-        lambda o, _: f"a list of exactly {', '.join(show(item) for item in o)}",
-        _list,
-    ),
-    "var": _Test(
-        lambda c, o, b: o in b and equal(c.value, b[o]),
-        lambda o, b: show(b[o]) if o in b else f"the same as {o}",
-        _text,
-    ),
-    "norm": _Test(
+    "norm": _test(
+        words.TEXT,
+        "this text, case and white space aside",
         lambda c, o, _: isinstance(c.value, str) and norm(c.value) == norm(o),
         lambda o, _: show(o),
-        _text,
+    ),
+    "approx": _test(
+        Kind({"type": "number"}, _near, sql=True),
+        "a number near this; how near is said by within",
+        lambda c, o, _: is_number(c.value) and abs(c.value - o[0]) <= o[1] + 1e-9,
+        lambda o, _: f"{show(o[0])} (within {show(o[1])})",
+    ),
+    "delta": _test(
+        Kind({"$ref": "#/$defs/matcher"}),
+        "by how much the number changed: a number, or a matcher for it",
+        _holds_delta,
+        _say_delta,
+    ),
+    "old": _test(
+        words.NAME,
+        "equal to what this column of the row held before",
+        lambda c, o, _: c.before is not None and equal(c.value, c.before.get(o, ABSENT)),
+        lambda o, _: f"the earlier value of {o}",
+    ),
+    "null": _test(
+        words.BOOL,
+        "true: null; false: anything else",
+        lambda c, o, _: (c.value is None) is o,
+        lambda o, _: "null" if o else "a value",
+    ),
+    "any": _test(words.TRUE, "any value", lambda c, o, _: True, lambda o, _: "any value"),
+    "set_eq": _test(
+        words.LIST,
+        "a list of these, in any order and however often",
+        _holds_set,
+        lambda o, b: f"a list of exactly {_joined(o, b)}",
+    ),
+    "list_eq": _test(
+        words.LIST,
+        "a list of these, in this order",
+        _holds_list,
+        lambda o, b: f"the list {_joined(o, b)} in this order",
+    ),
+    "var": _test(
+        words.NAME,
+        "equal to the value bound to this name",
+        lambda c, o, b: o in b and equal(c.value, b[o]),
+        lambda o, b: show(b[o]) if o in b else f"the same as {o}",
     ),
 }
+
+BESIDE: Final[Mapping[str, Word]] = {
+    "within": Word(
+        words.NUMBER_NOT_NEGATIVE, "how far from approx the number may be; 0.01 if left out"
+    ),
+    "bind": Word(words.NAME, "any value, remembered by this name; bound again it must be the same"),
+    "sql": Word(words.NAME, "the one value of this query on the initial state; stands alone"),
+}
+"""Keys of a matcher that are no tests of their own."""

@@ -4,21 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
-from environments.assertions.matchers import (
-    ABSENT,
-    Bindings,
-    Cell,
-    Matcher,
-    parse_matcher,
-    show,
-    unknown,
-)
-from environments.assertions.rows import KINDS, SCHEMA_TABLE, ChangeKind, RowChange, TableInfo
+import environments.assertions.words as words
+from environments.assertions.matchers import Bindings, Cell, Matcher, parse_matcher
+from environments.assertions.rows import KINDS, SCHEMA_TABLE, ChangeKind, RowChange
+from environments.assertions.values import ABSENT, show
+from environments.assertions.words import Scope, TableInfo, Word, unknown
 from environments.errors import PackInvalid
 
 Role = Literal["expect", "allow", "forbid"]
+WORDS: Final[Mapping[str, Word]] = {
+    "table": Word(words.NAME, "the table whose rows it speaks of; $schema is the schema itself"),
+    "change": Word(
+        words.one_of(KINDS, "kind of change"),
+        "the kind of change; changed if set is given, else any (expect entries must say it)",
+    ),
+    "where": Word(
+        words.CELLS,
+        "which rows: matchers on the new row if added, else on the row that the agent found",
+    ),
+    "set": Word(
+        words.CELLS,
+        "what the columns hold afterwards; those of a changed row must be among the changed ones",
+    ),
+    "only": Word(
+        words.BOOL,
+        "whether no other column of the row may change; true with set, except in forbid",
+    ),
+    "also": Word(words.COLUMNS, "further columns that may change, to whatever value"),
+}
 _SCHEMA_COLUMNS = TableInfo(("name", "sql"), ("name",))
 
 
@@ -55,10 +70,7 @@ class Pattern:
 
     def failures(self, change: RowChange, bindings: Bindings) -> Iterator[str]:
         """What keeps the change from matching, one phrase a column."""
-        for column, matcher in self.where.items():
-            value = change.row.get(column, ABSENT)
-            if matcher.match(Cell(value, column), bindings) is None:
-                yield f"{column} is {show(value)}, expected {matcher.describe(bindings)}"
+        yield from misfits(self.where, change.row, bindings)
         for column, matcher in self.set.items():
             cell = self._after(change, column)
             if matcher.match(cell, bindings) is not None:
@@ -109,42 +121,40 @@ def _binders_first(matchers: Mapping[str, Matcher]) -> list[tuple[str, Matcher]]
     return sorted(matchers.items(), key=lambda item: item[1].bind is None)
 
 
-def parse_pattern(
-    entry: Mapping[str, Any], place: str, tables: Mapping[str, TableInfo], role: Role
-) -> Pattern:
-    """Compile one entry; ``place`` names it in messages (``expect[0]``).
+def parse_pattern(entry: Mapping[str, Any], place: str, scope: Scope, role: Role) -> Pattern:
+    """Compile one entry that ``words.read`` has read; ``place`` names it (``expect[0]``).
 
     ``expect`` entries must say what kind of change they expect; in ``forbid`` nothing is ``only``,
     so that a change of further columns is no way around it.
 
-    Raises ``PackInvalid`` for an unknown table, column, kind or matcher, with close matches.
+    Raises ``PackInvalid`` for an unknown table, column or matcher, with close matches.
     """
-    table = entry.get("table")
-    if table == SCHEMA_TABLE:
-        info = _SCHEMA_COLUMNS
-    elif not isinstance(table, str) or table not in tables:
-        raise unknown(table, f"{place}.table", tables, "table")
-    else:
-        info = tables[table]
-    where = _columns(entry.get("where", {}), f"{place}.where", table, info)
-    values = _columns(entry.get("set", {}), f"{place}.set", table, info)
+    table, info = parse_table(entry, place, scope)
+    where = parse_cells(entry.get("where", {}), f"{place}.where", (table, info), scope)
+    values = parse_cells(entry.get("set", {}), f"{place}.set", (table, info), scope)
     also = entry.get("also", [])
-    if not isinstance(also, list):
-        raise PackInvalid(f"{place}.also: must be a list of columns")
     for column in also:
         _known_column(column, f"{place}.also", table, info)
     only = entry.get("only", role != "forbid" and bool(values or also))
-    if not isinstance(only, bool):
-        raise PackInvalid(f"{place}.only: must be true or false")
     kind = entry.get("change", "changed" if values or also else None)
     if kind is None and role == "expect":
         raise PackInvalid(
             f"{place}: has no change", hint='add "change": "added", "removed" or "changed"'
         )
-    if kind is not None and kind not in KINDS:
-        raise unknown(kind, f"{place}.change", KINDS, "kind of change")
     _refuse_looking_back(where, values, kind, place)
     return Pattern(table, kind, where, values, only, frozenset(also))
+
+
+def parse_table(entry: Mapping[str, Any], place: str, scope: Scope) -> tuple[str, TableInfo]:
+    """The table an entry names. Raises ``PackInvalid`` if there is none."""
+    table = entry.get("table")
+    if table == SCHEMA_TABLE:
+        return table, _SCHEMA_COLUMNS
+    if table is None:
+        raise PackInvalid(f"{place}: has no table")
+    if table not in scope.tables:
+        raise unknown(table, f"{place}.table", scope.tables, "table")
+    return table, scope.tables[table]
 
 
 def _refuse_looking_back(
@@ -161,14 +171,38 @@ def _refuse_looking_back(
         raise PackInvalid(f"{place}.set: a removed row has no values afterwards")
 
 
-def _columns(source: Any, place: str, table: str, info: TableInfo) -> dict[str, Matcher]:
-    if not isinstance(source, Mapping):
-        raise PackInvalid(f"{place}: must be an object of columns")
-    found = {}
-    for column, matcher in source.items():
-        _known_column(column, place, table, info)
-        found[column] = parse_matcher(matcher, f"{place}.{column}", info.columns)
-    return found
+def parse_cells(
+    source: Mapping[str, Any], place: str, table: tuple[str, TableInfo], scope: Scope
+) -> dict[str, Matcher]:
+    """Matchers by column. Raises ``PackInvalid`` for a column the table has not."""
+    name, info = table
+    for column in source:
+        _known_column(column, place, name, info)
+    return {
+        column: parse_matcher(matcher, f"{place}.{column}", scope, info.columns)
+        for column, matcher in source.items()
+    }
+
+
+def pinned_key(
+    where: Mapping[str, Matcher], info: TableInfo | None, bindings: Bindings
+) -> dict[str, Any] | None:
+    """The primary key of the one row that ``where`` can speak of, if it names all of it."""
+    if info is None or not info.key:
+        return None
+    key = {name: where[name].value(bindings) for name in info.key if name in where}
+    plain = all(isinstance(value, (str, int, float)) for value in key.values())
+    return key if plain and len(key) == len(info.key) else None
+
+
+def misfits(
+    where: Mapping[str, Matcher], row: Mapping[str, Any], bindings: Bindings
+) -> Iterator[str]:
+    """The columns of a row that are not as ``where`` has them, one phrase each."""
+    for column, matcher in where.items():
+        value = row.get(column, ABSENT)
+        if matcher.match(Cell(value, column), bindings) is None:
+            yield f"{column} is {show(value)}, expected {matcher.describe(bindings)}"
 
 
 def _known_column(column: Any, place: str, table: str, info: TableInfo) -> None:

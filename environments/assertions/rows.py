@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-import msgspec
-
 from environments.assertions.evidence import State
-from environments.assertions.matchers import ABSENT, show
+from environments.assertions.values import ABSENT, show
+from environments.assertions.words import TableInfo
 from snapshots.changeset import Changeset
 from snapshots.rows import SchemaChange, row_to_json
 
@@ -17,13 +16,6 @@ ChangeKind = Literal["added", "removed", "changed"]
 KINDS: Final[tuple[ChangeKind, ...]] = ("added", "removed", "changed")
 SCHEMA_TABLE: Final = "$schema"
 """The name under which a changeset reports changes of the schema itself."""
-
-
-class TableInfo(msgspec.Struct, frozen=True):
-    """The columns of a table, and those of its primary key (empty: keyed by rowid)."""
-
-    columns: tuple[str, ...]
-    key: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from contextlib import closing
 from difflib import SequenceMatcher
 from typing import Any, Final
 
-from environments.assertions.matchers import norm
-from environments.assertions.rows import TableInfo
+from environments.assertions import TableInfo
+from environments.assertions.values import norm
 from environments.check.report import Finding, finding
 from environments.check.runs import SEED, Plan, Run, oracle_plan, play
 from environments.environment import WAIT, Environment

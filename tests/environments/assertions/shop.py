@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from environments.assertions import (
     Assertions,
     DatabaseState,
@@ -19,7 +21,7 @@ from environments.assertions import (
     TraceStep,
     split,
 )
-from environments.spec import ToolSpec
+from environments.spec import ChangePolicy, ToolSpec
 from environments.trajectory import Change, Component, Step, StepError
 from snapshots import Branch, Snapshot, Workspace
 
@@ -107,12 +109,12 @@ class Shop:
         answer: str | None = None,
         ignore: Mapping[str, Any] | None = None,
     ) -> dict[str, Component]:
-        """The components by name. ``ignore`` is the pack's: ``tables`` and ``columns``."""
-        ignored = ignore or {}
+        """The components by name. ``ignore`` is what a pack's ``[changes]`` says."""
+        policy = msgspec.convert(ignore or {}, ChangePolicy)
         branch = Branch(self.snapshot)
         steps = self._play(branch, run)
         changes, found = split(change for step in steps for change in step.changes)
-        trace = [TraceStep.of(step, ignored.get("tables", ())) for step in steps if step.tool]
+        trace = [TraceStep.of(step, policy) for step in steps if step.tool]
         assertions = Assertions.parse(verifier, TABLES, TOOLS)
         with (
             self._one.mount(Branch(self.snapshot), read_only=True) as before,
@@ -120,7 +122,7 @@ class Shop:
         ):
             final = DatabaseState(after.connection, TABLES)
             evidence = Evidence(
-                changes=changes.filter(**ignored),
+                changes=changes.filter(tables=policy.ignore_tables, columns=policy.ignore_columns),
                 initial=DatabaseState(before.connection, TABLES),
                 final=final,
                 found=found,

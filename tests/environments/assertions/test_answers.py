@@ -64,11 +64,11 @@ def test_reasons(judge: Judge, gate: dict[str, Any], answer: str, reason: str) -
 @pytest.mark.parametrize(
     ("gate", "message"),
     [
-        ({}, "answer: must be an object"),
+        ({}, "answer: asks for nothing"),
         ("Bo", "answer: must be an object"),
         ({"nrom": "x"}, "answer: unknown gate 'nrom' (did you mean norm?)"),
-        ({"numeric": "5"}, "answer.numeric: '5' is not a fitting value"),
-        ({"numeric": True}, "answer.numeric: true is not a fitting value"),
+        ({"numeric": "5"}, "answer.numeric: must be a number, not '5'"),
+        ({"numeric": True}, "answer.numeric: must be a number, not true"),
         ({"norm": " "}, "answer.norm"),
         ({"set_eq": []}, "answer.set_eq"),
         ({"contains_all": [""]}, "answer.contains_all"),
