@@ -25,7 +25,7 @@ from environments.sandbox.host import Sandbox, SandboxLimits
 from hub.api.rest import PREFIX, rest_api
 from hub.data_dir import DataDir
 from hub.episodes import Episodes
-from hub.errors import body_of
+from hub.errors import SandboxIncomplete, body_of
 from hub.ledger import Ledger, NullJournal, Records
 from hub.mcp_server.guard import Guard
 from hub.mcp_server.routes import McpRoutes
@@ -59,8 +59,9 @@ class Hub:
     async def open(cls, settings: Settings) -> AsyncIterator[Hub]:
         """Lock the data directory, open the ledger, start the sandbox.
 
-        Raises ``DataDirLocked``, ``DataDirUnusable``, ``LedgerDamaged`` and ``PackInvalid`` (a root
-        that is no folder of packs). On the way out calls in flight are recorded, then all closes.
+        Raises ``DataDirLocked``, ``DataDirUnusable``, ``LedgerDamaged``, ``SandboxIncomplete`` and
+        ``PackInvalid`` (a root that is no folder of packs). On the way out calls in flight are
+        recorded, then all closes.
         """
         data = DataDir(settings.data_dir)
         async with AsyncExitStack() as stack:
@@ -71,6 +72,7 @@ class Hub:
             sandbox = await stack.enter_async_context(
                 Sandbox(_limits(settings), on_event=_log_sandbox)
             )
+            await _look_at_layers(sandbox, required=settings.require_sandbox)
             store = SnapshotStore(data.snapshots)
             environments = Environments(Catalogue(settings.roots), store, sandbox)
             metrics = Metrics()
@@ -156,6 +158,18 @@ def _error_json(error: EnvhubError) -> bytes:
     return msgspec.json.encode(ErrorResponse(error=body_of(error)))
 
 
+async def _look_at_layers(sandbox: Sandbox, *, required: bool) -> None:
+    """Say by what workers are held, loudly where something is missing."""
+    layers = await sandbox.layers()
+    if layers.missing and required:
+        raise SandboxIncomplete(
+            f"workers would run without {', '.join(layers.missing)}",
+            hint="`envhub doctor` says what each layer needs; or serve without --require-sandbox",
+        )
+    tell = log.warning if layers.missing else log.info
+    tell("sandbox", active=layers.active, missing=layers.missing)
+
+
 def _limits(settings: Settings) -> SandboxLimits:
     limits = SandboxLimits()
     if settings.max_workers:
@@ -186,5 +200,9 @@ def _sandbox_readings(sandbox: Sandbox) -> Readings:
         "envhub_worker_ends": {(("reason", reason),): count for reason, count in now.ends.items()},
         "envhub_worker_starts": {(): now.starts},
         "envhub_worker_resident_bytes": {(): now.resident_bytes},
+        "envhub_sandbox_layer": {
+            (("layer", layer),): float(layer in now.layers)
+            for layer in (*now.layers, *now.missing_layers)
+        },
         "envhub_sandbox_layers_missing": {(): len(now.missing_layers)},
     }

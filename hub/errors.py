@@ -75,6 +75,12 @@ class AddressInUse(InfrastructureFault):
     code = "ADDRESS_IN_USE"
 
 
+class SandboxIncomplete(InfrastructureFault):
+    """Workers would run without a layer of their confinement, and the hub was told not to."""
+
+    code = "SANDBOX_INCOMPLETE"
+
+
 class LedgerFailed(InfrastructureFault):
     """A record could not be made durable; what it would have recorded did not happen."""
 

@@ -39,6 +39,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Worker processes over all environments; 0 leaves it to the sandbox."""
     worker_memory_bytes: int = 0
     """What idle workers may hold together before some are ended; 0 leaves it to the sandbox."""
+    require_sandbox: bool = False
+    """Refuse to serve where a layer of the workers' confinement is missing."""
     log_level: LogLevel = "info"
     log_format: LogFormat = "json"
     allowed_hosts: tuple[str, ...] = ()

@@ -9,6 +9,7 @@ simply run again on another worker.
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -21,6 +22,7 @@ import msgspec
 from environments.catalogue import Pack
 from environments.errors import FrameRejected, InvalidArguments, WorkerLost
 from environments.sandbox import jobs, wire
+from environments.sandbox.confine import Layers
 from environments.sandbox.jobs import milliseconds
 from environments.sandbox.pool import Crew, OnEvent, Pool, SandboxLimits
 from environments.sandbox.questions import (
@@ -38,9 +40,18 @@ from environments.trajectory import Change, Component, StepError
 from snapshots.branch import Branch
 from snapshots.pages import PageDelta, Snapshot
 
-__all__ = ["Description", "Moment", "Sandbox", "SandboxLimits", "Statistics", "Transition"]
+__all__ = [
+    "Description",
+    "Layers",
+    "Moment",
+    "Sandbox",
+    "SandboxLimits",
+    "Statistics",
+    "Transition",
+]
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 
 class Transition(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,14 +88,16 @@ class Statistics(msgspec.Struct, frozen=True):
     missing_layers: tuple[str, ...]
 
 
-def _ignore(kind: str, environment: str, **fields: object) -> None:
-    """The default of ``on_event``."""
+def _warn(kind: str, environment: str, **fields: object) -> None:
+    """The default of ``on_event``: says no more than that workers are not held as they should."""
+    if kind == "layers" and fields["missing"]:
+        log.warning("workers run without these layers of confinement: %s", fields["missing"])
 
 
 class Sandbox:
     """Workers for any number of packs: ``async with Sandbox(SandboxLimits()) as sandbox``."""
 
-    def __init__(self, limits: SandboxLimits | None = None, on_event: OnEvent = _ignore) -> None:
+    def __init__(self, limits: SandboxLimits | None = None, on_event: OnEvent = _warn) -> None:
         self.limits = limits or SandboxLimits()
         self._on_event = on_event
         self._crew_now: Crew | None = None
@@ -109,6 +122,16 @@ class Sandbox:
         if self._crew_now is not None:
             closing = asyncio.ensure_future(self._crew_now.close())
             await asyncio.shield(closing)
+
+    async def layers(self) -> Layers:
+        """What a worker is held by here; one is started to find out.
+
+        Raises ``InfrastructureFault``.
+        """
+        crew = self._crew
+        worker = await crew.queue(jobs.probes(self.limits))
+        crew.discard(worker, "used")
+        return Layers(crew.layers.active, crew.layers.missing)
 
     # --- preparing ------------------------------------------------------------------------------
 

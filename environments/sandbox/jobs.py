@@ -57,6 +57,18 @@ def builders(pack: Pack, path: Path, limits: SandboxLimits) -> Pool:
     return pool
 
 
+def probes(limits: SandboxLimits) -> Pool:
+    """Workers that are confined like those of a pack and then do nothing."""
+    confinement = wire.WorkerLimits(
+        memory_bytes=limits.build_memory_bytes, niceness=limits.niceness, without=limits.without
+    )
+
+    def load(id: int) -> wire.Request:
+        return wire.LoadBuilder(id=id, limits=confinement)
+
+    return Pool("", load, 1)
+
+
 def _confinement(
     pack: Pack, snapshot: Snapshot, limits: SandboxLimits, files: tuple[str, ...]
 ) -> wire.WorkerLimits:

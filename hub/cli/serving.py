@@ -44,6 +44,10 @@ def serve(
         str | None, typer.Option(help="step: a call is on disk before it is answered; or none.")
     ] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+    require_sandbox: Annotated[
+        bool | None,
+        typer.Option("--require-sandbox", help="Refuse where workers cannot be fully confined."),
+    ] = None,
 ) -> None:
     """Start the hub."""
     from hub.server import serve as run
@@ -56,6 +60,7 @@ def serve(
         packs=tuple(packs) if packs else None,
         durability=durability,
         log_level=log_level,
+        require_sandbox=require_sandbox,
     )
     configure_logging(settings.log_level, settings.log_format)
     run(settings, _greet)

@@ -48,7 +48,7 @@ class Confinement:
         those that ``limits`` leave out.
         """
         put_on: dict[str, Callable[[], None]] = {
-            "niceness": lambda: os.setpriority(os.PRIO_PROCESS, 0, limits.niceness),
+            "niceness": lambda: _be_nice(limits.niceness),
             "memory": lambda: _limit(resource.RLIMIT_AS, mapped_bytes() + limits.memory_bytes),
             "file_size": lambda: _limit(resource.RLIMIT_FSIZE, limits.file_bytes),
             "open_files": lambda: _limit(resource.RLIMIT_NOFILE, limits.open_files),
@@ -96,6 +96,11 @@ def _close(opened: Collection[Opened]) -> None:
 
 def _prctl(option: int, value: int) -> None:
     kernel.prctl(option, value)
+
+
+def _be_nice(niceness: int) -> None:
+    niceness = max(niceness, os.getpriority(os.PRIO_PROCESS, 0))
+    os.setpriority(os.PRIO_PROCESS, 0, niceness)
 
 
 def _limit(kind: int, value: int) -> None:
