@@ -22,7 +22,7 @@ from environments.errors import EnvhubError, InfrastructureFault, PackInvalid
 from environments.runtimes import native
 from environments.runtimes.program import Program
 from environments.sandbox import wire
-from environments.sandbox.confine import Confinement
+from environments.sandbox.confine.layers import Confinement
 from environments.sandbox.output import Output
 from environments.sandbox.stage import Stage, Views, seeded_uuid4, step_error
 from snapshots.changeset import Changeset

@@ -22,7 +22,7 @@ import msgspec
 from environments.catalogue import Pack
 from environments.errors import FrameRejected, InvalidArguments, WorkerLost
 from environments.sandbox import jobs, wire
-from environments.sandbox.confine import Layers
+from environments.sandbox.confine.layers import Layers
 from environments.sandbox.jobs import milliseconds
 from environments.sandbox.pool import Crew, OnEvent, Pool, SandboxLimits
 from environments.sandbox.questions import (

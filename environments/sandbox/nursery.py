@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from environments.errors import InfrastructureFault
-from environments.sandbox import confine
+from environments.sandbox.confine import processes
 from environments.sandbox.wire import CONTROL, Control
 from environments.sandbox.worker import Worker
 
@@ -118,7 +118,7 @@ class Nursery:
 
     def resident_bytes(self) -> int:
         """What a worker shares with the zygote when it is forked, about."""
-        return confine.resident_bytes(self._process.pid)
+        return processes.resident_bytes(self._process.pid)
 
     async def close(self, timeout_seconds: float = 5) -> None:
         """End the zygote and every worker of it. Idempotent."""

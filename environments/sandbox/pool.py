@@ -19,7 +19,8 @@ from environments.errors import (
     WorkerExited,
     WorkerLost,
 )
-from environments.sandbox import confine, wire
+from environments.sandbox import wire
+from environments.sandbox.confine import processes
 from environments.sandbox.nursery import Nursery
 from environments.sandbox.worker import Worker
 
@@ -48,7 +49,7 @@ class SandboxLimits(msgspec.Struct, frozen=True, kw_only=True):
     niceness: int = 10
     """How far workers stand back from the gateway (0 to 19)."""
     without: tuple[str, ...] = ()
-    """Layers of the confinement to leave out (``confine.LAYERS``): to find out what holds what."""
+    """Layers of the confinement to leave out, by name: to find out what holds what."""
 
 
 class OnEvent(Protocol):
@@ -323,7 +324,7 @@ class Crew:
         """Let idle workers go that are old, too large, or too many for the budget."""
         self._sweeper = None
         shared = self._nursery.resident_bytes() if self._nursery else 0
-        resident = {worker: confine.resident_bytes(worker.pid) for worker in self._member_of}
+        resident = {worker: processes.resident_bytes(worker.pid) for worker in self._member_of}
         own = {worker: max(0, size - shared) for worker, size in resident.items()}
         total = sum(own.values())
         now = self._loop.time()

@@ -17,7 +17,9 @@ import socket
 import sys
 
 from environments.authoring import Database, tool
-from environments.sandbox import confine, guest
+from environments.sandbox import guest
+from environments.sandbox.confine import processes
+from environments.sandbox.confine.layers import Confinement
 from environments.sandbox.wire import CONTROL, Control
 
 
@@ -26,7 +28,7 @@ class _GatewayGone(Exception):
 
 
 class Zygote:
-    def __init__(self, control: socket.socket, confinement: confine.Confinement) -> None:
+    def __init__(self, control: socket.socket, confinement: Confinement) -> None:
         self._control = control
         self._confinement = confinement
         self._workers: dict[int, int] = {}  # number -> process id
@@ -39,7 +41,7 @@ class Zygote:
 
     def run(self) -> None:
         """Serve until the gateway is gone; leaves no worker behind."""
-        confine.adopt_orphans()
+        processes.adopt_orphans()
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
         poll.register(self._wake, select.POLLIN)
@@ -86,7 +88,7 @@ class Zygote:
         """In the child; never returns."""
         try:
             os.setsid()
-            confine.die_with_parent(parent)
+            processes.die_with_parent(parent)
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             for inherited in (self._control, self._wake, self._wakes):
@@ -108,7 +110,7 @@ class Zygote:
             if number is not None:
                 del self._workers[number]
                 self._tell(Control.EXITED, number, os.waitstatus_to_exitcode(status))
-        confine.kill_orphans(self._workers.values())
+        processes.kill_orphans(self._workers.values())
 
     def _tell(self, operation: Control, number: int, value: int) -> None:
         try:
@@ -125,7 +127,7 @@ class Zygote:
             except ChildProcessError:
                 return
             self._workers = {n: other for n, other in self._workers.items() if other != pid}
-            confine.kill_orphans(self._workers.values())
+            processes.kill_orphans(self._workers.values())
 
 
 def _warm_up() -> None:
@@ -144,7 +146,7 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     control.set_inheritable(False)
     _warm_up()
-    confinement = confine.Confinement()
+    confinement = Confinement()
     gc.collect()
     gc.freeze()  # the collector leaves shared pages alone, so that forks keep sharing them
     Zygote(control, confinement).run()

@@ -71,9 +71,9 @@ def doctor(
 def _machine() -> list[Finding]:
     import apsw
 
-    from environments.sandbox import confine
+    from environments.sandbox.confine import landlock
 
-    version = confine.landlock_abi()
+    version = landlock.abi()
     return [
         Finding("python", platform.python_version(), sys.version_info >= (3, 11), sys.executable),
         Finding("sqlite", apsw.sqlite_lib_version(), True, "brought along by apsw"),
