@@ -7,6 +7,7 @@ judges changes (and never loads tools), or it builds a database.
 from __future__ import annotations
 
 import os
+import random
 import socket
 import uuid
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from environments.errors import EnvhubError, InfrastructureFault, PackInvalid
 from environments.runtimes import native
 from environments.runtimes.program import Program
 from environments.sandbox import wire
+from environments.sandbox.clock import StandingClock
 from environments.sandbox.confine.layers import Confinement
 from environments.sandbox.output import Output
 from environments.sandbox.stage import Stage, Views, seeded_uuid4, step_error
@@ -145,11 +147,13 @@ class _Player:
                 hint=f"available: {', '.join(RUNTIMES)}",
             )
         output.limit_bytes = request.output_bytes
+        clock = StandingClock(request.clock_ms)
+        random.seed(0)
         uuid.uuid4 = seeded_uuid4
         self._program = load(Path(request.pack_path))
         output.take()
         self._snapshot = snapshot
-        self._stage = Stage(self._program, snapshot, request, output)
+        self._stage = Stage(self._program, snapshot, request, output, clock)
         self._max_frame_bytes = request.max_frame_bytes
 
     def answer(self, request: wire.AnyRequest) -> bytearray:

@@ -95,6 +95,7 @@ def _loading_tools(
             runtime=spec.runtime,
             snapshot_path=str(snapshot.path.absolute()),
             snapshot_digest=snapshot.digest,
+            clock_ms=spec.clock.start_ms,
             allow_ddl=spec.allow_ddl,
             foreign_keys=spec.foreign_keys,
             keep_on_error=spec.on_error == "keep",

@@ -25,6 +25,7 @@ from snapshots.workspace import Mount, Workspace
 
 if TYPE_CHECKING:
     from environments.runtimes.program import Program
+    from environments.sandbox.clock import StandingClock
     from environments.sandbox.output import Output
     from environments.sandbox.wire import LoadTools
     from snapshots.pages import Snapshot
@@ -73,9 +74,15 @@ class Stage:
     """Runs the calls and events of one pack on one workspace."""
 
     def __init__(
-        self, program: Program, snapshot: Snapshot, load: LoadTools, output: Output
+        self,
+        program: Program,
+        snapshot: Snapshot,
+        load: LoadTools,
+        output: Output,
+        clock: StandingClock,
     ) -> None:
         self._program = program
+        self._clock = clock
         self._output = output
         self._keep_on_error = load.keep_on_error
         self._step_ms = load.step_ms
@@ -125,6 +132,7 @@ class Stage:
         context = CallContext(before.clock_ms, before.seed, dict(before.counters))
         seed = _seed(before)
         random.seed(seed)
+        self._clock.set(before.clock_ms)
         mount = self._workspace.mount(
             branch, clock_ms=before.clock_ms, seed=seed, read_only=spec.read_only
         )

@@ -17,9 +17,9 @@ from typing import Any, Final
 
 import msgspec
 
-from environments.assertions import TableInfo
-from environments.spec import Runtime, ToolSpec
-from environments.trajectory import Actor, Component, StepError
+from environments.assertions import ProbeResult, TableInfo
+from environments.spec import ChangePolicy, CodeVerifier, Runtime, ToolSpec
+from environments.trajectory import Actor, Component, Step, StepError
 from snapshots.pages import PageDelta
 from snapshots.store import Recipe
 
@@ -107,6 +107,8 @@ class LoadTools(Request, frozen=True, tag=1):
     runtime: Runtime
     snapshot_path: str
     snapshot_digest: str
+    clock_ms: int
+    """What time it is while the code is loaded."""
     allow_ddl: bool
     foreign_keys: bool
     keep_on_error: bool
@@ -152,13 +154,17 @@ class Play(Request, frozen=True, tag=6):
 
 
 class Score(Request, frozen=True, tag=7):
-    """Judge changes against a verifier. Answered with a list of ``Component``."""
+    """Judge a run by assertions. Answered with a list of ``Component``; with ``rebuild`` the delta
+    leads from the initial state to the final one as its rows alone make it."""
 
-    view: View
+    initial: View
+    final: View
     clock_ms: int
     verifier: bytes
-    changes: bytes
-    answer: str | None
+    """JSON, as the task has it."""
+    case: bytes
+    """JSON of a ``Case``."""
+    rebuild: bool
 
 
 class Build(Request, frozen=True, tag=8):
@@ -168,7 +174,42 @@ class Build(Request, frozen=True, tag=8):
     path: str
 
 
-AnyRequest = LoadTools | LoadScorer | LoadBuilder | Describe | Call | Play | Score | Build
+class LoadExaminer(Request, frozen=True, tag=9):
+    """Confine yourself, to run the pack's own verifiers later. Answered with a ``Loaded``."""
+
+    limits: WorkerLimits
+    pack_path: str
+    snapshot_path: str
+    snapshot_digest: str
+    output_bytes: int
+
+
+class Examine(Request, frozen=True, tag=10):
+    """Run a verifier of the pack's own. Answered with a ``Findings``."""
+
+    initial: View
+    final: View
+    clock_ms: int
+    code: CodeVerifier
+    paths: tuple[str, str] | None
+    """The two states as files, for those kinds that want them."""
+    answer: str | None
+    trajectory: bytes
+    """JSON of a list of ``Step``."""
+
+
+AnyRequest = (
+    LoadTools
+    | LoadScorer
+    | LoadBuilder
+    | LoadExaminer
+    | Describe
+    | Call
+    | Play
+    | Score
+    | Build
+    | Examine
+)
 
 
 # --- replies ----------------------------------------------------------------------------------
@@ -183,6 +224,22 @@ class Reply(_Message, frozen=True):
     payload: bytes
     """JSON of the kind that the request says."""
     delta: PageDelta | None = None
+
+
+class Case(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a run is judged by beside its two states; the gateway's own record."""
+
+    steps: tuple[Step, ...]
+    ignored: ChangePolicy = ChangePolicy()
+    answer: str | None = None
+    probes: tuple[ProbeResult, ...] = ()
+
+
+class Findings(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a verifier of the pack's own found."""
+
+    components: tuple[Component, ...]
+    output: str = ""
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -216,6 +273,8 @@ decode_loaded = msgspec.json.Decoder(Loaded).decode
 decode_description = msgspec.json.Decoder(Description).decode
 decode_report = msgspec.json.Decoder(Report).decode
 decode_components = msgspec.json.Decoder(tuple[Component, ...]).decode
+decode_case = msgspec.json.Decoder(Case).decode
+decode_findings = msgspec.json.Decoder(Findings).decode
 decode_nothing = msgspec.json.Decoder(None).decode
 decode_error = msgspec.json.Decoder(StepError).decode
 
@@ -228,6 +287,11 @@ def encode_frame(message: Request | Reply) -> bytearray:
     _encoder.encode_into(message, frame, HEADER_BYTES)
     frame[:HEADER_BYTES] = (len(frame) - HEADER_BYTES).to_bytes(HEADER_BYTES, "big")
     return frame
+
+
+def accepted(id: int, payload: Any, delta: PageDelta | None = None) -> bytearray:
+    """The frame of an answer; ``payload`` becomes JSON."""
+    return encode_frame(Reply(id=id, refused=False, payload=msgspec.json.encode(payload), delta=delta))
 
 
 def frame_bytes(start: bytes | bytearray) -> int:
