@@ -67,7 +67,8 @@ class SyncEpisode:
         self._portal.call(self.episode.reset, task, seed)
 
     def call(self, tool: str, arguments: Mapping[str, Any] | None = None) -> Step:
-        return self._portal.call(self.episode.call, tool, arguments or {})
+        step: Step = self._portal.call(self.episode.call, tool, arguments or {})
+        return step
 
     def mark(self) -> str:
         return self._portal.call(self.episode.mark)

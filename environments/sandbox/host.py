@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import msgspec
 
@@ -27,7 +27,6 @@ from environments.sandbox.jobs import milliseconds
 from environments.sandbox.pool import Crew, OnEvent, Pool, SandboxLimits
 from environments.sandbox.questions import (
     Agenda,
-    Question,
     Told,
     read_components,
     read_description,
@@ -35,7 +34,7 @@ from environments.sandbox.questions import (
     read_report,
 )
 from environments.sandbox.wire import Description, Moment
-from environments.sandbox.worker import Worker
+from environments.sandbox.worker import Question
 from environments.trajectory import Change, Component, StepError
 from snapshots.branch import Branch
 from snapshots.pages import PageDelta, Snapshot
@@ -50,7 +49,6 @@ __all__ = [
     "Transition",
 ]
 
-T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
@@ -146,9 +144,9 @@ class Sandbox:
             return wire.Build(id=id, recipe=pack.recipe, path=str(path.absolute()))
 
         question = Question(
-            f"building {pack.spec.name}", self.limits.build_timeout_seconds, request
+            f"building {pack.spec.name}", self.limits.build_timeout_seconds, request, read_nothing
         )
-        await self._ask(self._builders(pack, path), question, read_nothing)
+        await self._ask(self._builders(pack, path), question)
 
     async def describe(self, pack: Pack, snapshot: Snapshot) -> Description:
         """The pack's tools and tables, as a worker finds them. Raises ``PackInvalid``."""
@@ -157,9 +155,13 @@ class Sandbox:
             return wire.Describe(id=id)
 
         question = Question(
-            f"describing {pack.spec.name}", self.limits.start_timeout_seconds, request
+            f"describing {pack.spec.name}",
+            self.limits.start_timeout_seconds,
+            request,
+            read_description,
         )
-        return await self._ask(self._players(pack, snapshot, None), question, read_description)
+        found: Description = await self._ask(self._players(pack, snapshot, None), question)
+        return found
 
     # --- what moves an episode --------------------------------------------------------------------
 
@@ -179,9 +181,9 @@ class Sandbox:
             assert view is not None
             return wire.Call(id=id, view=view, moment=moment, tool=tool, arguments=encoded, due=due)
 
-        question = Question(tool, pack.spec.limits.call_seconds, request, branch)
+        question = Question(tool, pack.spec.limits.call_seconds, request, read_report, branch)
         pool = self._players(pack, branch.snapshot, branch)
-        told = await self._ask(pool, question, read_report)
+        told: Told = await self._ask(pool, question)
         after = told.report.moment
         if after is not None and (after.clock_ms, after.seed) != (after_ms, moment.seed):
             raise FrameRejected(f"the worker for {tool} moved the clock or the seed")
@@ -243,8 +245,11 @@ class Sandbox:
             )
 
         seconds = self.limits.score_timeout_seconds
-        question = Question(f"scoring {pack.spec.name}", seconds, request, branch)
-        return await self._ask(self._scorers(pack, branch.snapshot), question, read_components)
+        what = f"scoring {pack.spec.name}"
+        question = Question(what, seconds, request, read_components, branch)
+        judged: tuple[Component, ...]
+        judged = await self._ask(self._scorers(pack, branch.snapshot), question)
+        return judged
 
     def statistics(self) -> Statistics:
         """What is there now; cheap."""
@@ -279,46 +284,30 @@ class Sandbox:
             return wire.Play(id=id, view=view, moment=moment, scripts=scripts)
 
         what = f"the events of {pack.spec.name}"
-        question = Question(what, pack.spec.limits.call_seconds, request, branch)
+        question = Question(what, pack.spec.limits.call_seconds, request, read_report, branch)
         pool = self._players(pack, branch.snapshot, branch)
-        told = await self._ask(pool, question, read_report)
+        told: Told = await self._ask(pool, question)
         if told.report.error is not None:
             return _transition(told._replace(delta=None), moment, pack)
         writes = moment.counters.get(wire.WRITES, 0) + 1
         after = msgspec.structs.replace(moment, counters={**moment.counters, wire.WRITES: writes})
         return _transition(told, after, pack)
 
-    async def _ask(
-        self,
-        pool: Pool,
-        question: Question,
-        read: Callable[[Worker, Question, wire.Reply], T],
-    ) -> T:
+    async def _ask(self, pool: Pool, question: Question) -> Any:
         """Put the question to a worker; once more to another if the first was lost."""
         try:
-            return await self._ask_once(pool, question, read)
+            return await self._ask_once(pool, question)
         except WorkerLost:
-            return await self._ask_once(pool, question, read)
+            return await self._ask_once(pool, question.again())
 
-    async def _ask_once(
-        self,
-        pool: Pool,
-        question: Question,
-        read: Callable[[Worker, Question, wire.Reply], T],
-    ) -> T:
+    async def _ask_once(self, pool: Pool, question: Question) -> Any:
         crew = self._crew
-        branch, slot = question.branch, question.slot
-        worker = crew.take(pool, slot) or await crew.queue(pool)
+        crew.submit(pool, question)
         try:
-            view = worker.known.view(slot, branch) if branch is not None else None
-            request = question.request(worker.next_id(), view)
-            reply = await worker.ask(request, question.seconds, question.what)
-            answer = read(worker, question, reply)
-        except BaseException as error:
-            crew.discard(worker, "frame" if isinstance(error, FrameRejected) else "cancelled")
+            return await question.answer
+        except asyncio.CancelledError:
+            crew.withdraw(pool, question)
             raise
-        crew.release(worker)
-        return answer
 
     @property
     def _crew(self) -> Crew:

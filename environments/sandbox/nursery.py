@@ -31,10 +31,16 @@ if _ROOT.name not in ("site-packages", "dist-packages"):  # run from a checkout
 class Nursery:
     """A running zygote. Open it with ``open``; whoever does closes it."""
 
-    def __init__(self, max_frame_bytes: int, gone: Callable[[Worker], None]) -> None:
+    def __init__(
+        self,
+        max_frame_bytes: int,
+        gone: Callable[[Worker], None],
+        free: Callable[[Worker], None],
+    ) -> None:
         self.alive = True
         self._max_frame_bytes = max_frame_bytes
         self._gone = gone
+        self._free = free
         self._loop = asyncio.get_running_loop()
         self._workers: dict[int, Worker] = {}
         self._forking: dict[int, asyncio.Future[int]] = {}
@@ -57,14 +63,19 @@ class Nursery:
 
     @classmethod
     async def open(
-        cls, max_frame_bytes: int, gone: Callable[[Worker], None], timeout_seconds: float
+        cls,
+        max_frame_bytes: int,
+        gone: Callable[[Worker], None],
+        free: Callable[[Worker], None],
+        timeout_seconds: float,
     ) -> Nursery:
-        """Start a zygote. ``gone`` hears of workers that ended by themselves.
+        """Start a zygote. ``gone`` hears of workers that ended by themselves, ``free`` of
+        those that have answered.
 
         Raises ``InfrastructureFault`` if it does not come up in time.
         """
         try:
-            nursery = cls(max_frame_bytes, gone)
+            nursery = cls(max_frame_bytes, gone, free)
         except OSError as error:
             raise InfrastructureFault(f"the zygote cannot be started: {error}") from error
         try:
@@ -87,7 +98,9 @@ class Nursery:
             raise InfrastructureFault("the zygote is gone")
         self._numbers += 1
         number = self._numbers
-        worker = Worker(number, self._loop, self._max_frame_bytes, self.kill, self._gone)
+        worker = Worker(
+            number, self._loop, self._max_frame_bytes, self.kill, self._gone, self._free
+        )
         forked = self._forking[number] = self._loop.create_future()
         ours, theirs = socket.socketpair()
         try:

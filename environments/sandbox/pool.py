@@ -22,7 +22,8 @@ from environments.errors import (
 from environments.sandbox import wire
 from environments.sandbox.confine import processes
 from environments.sandbox.nursery import Nursery
-from environments.sandbox.worker import Worker
+from environments.sandbox.questions import read_loaded
+from environments.sandbox.worker import Question, Worker
 
 _TURN_SECONDS = 0.25
 """How long a worker serves its own queue before it may be given up for an environment with none."""
@@ -61,7 +62,7 @@ class OnEvent(Protocol):
 class _Waiting(NamedTuple):
     ticket: int
     since: float
-    future: asyncio.Future[Worker]
+    question: Question
 
 
 class Pool:
@@ -88,7 +89,7 @@ class Pool:
 
 
 class Crew:
-    """All workers. ``take`` or ``queue`` for one, then ``release`` it or ``discard`` it."""
+    """All workers, and who asks something of them."""
 
     def __init__(self, limits: SandboxLimits, on_event: OnEvent) -> None:
         self.limits = limits
@@ -110,10 +111,31 @@ class Crew:
         self._opening = asyncio.Lock()
         self._sweeper: asyncio.TimerHandle | None = None
 
-    # --- for those who need a worker --------------------------------------------------------------
+    # --- for those who ask --------------------------------------------------------------
 
-    def take(self, pool: Pool, slot: int) -> Worker | None:
-        """An idle worker now, if there is one; rather one that knows ``slot``."""
+    def submit(self, pool: Pool, question: Question) -> None:
+        """Ask an idle worker, rather one that knows the branch, or whoever is free next.
+
+        Its answer raises what a worker's start raised, or ``InfrastructureFault`` when all is full.
+        """
+        if self.closed:
+            raise InfrastructureFault("the sandbox is closed")
+        worker = self._take(pool, question.slot)
+        if worker is not None:
+            worker.ask(question)
+            return
+        pool.waiters.append(_Waiting(next(self._tickets), self._loop.time(), question))
+        self._grow(pool)
+        self._keep_sweeping()
+
+    def withdraw(self, pool: Pool, question: Question) -> None:
+        """Nobody waits for the answer any more: a worker that is at it must not serve again."""
+        if question.worker is not None:
+            self.discard(question.worker, "cancelled")
+        else:
+            pool.waiters = deque(each for each in pool.waiters if each.question is not question)
+
+    def _take(self, pool: Pool, slot: int) -> Worker | None:
         idle = pool.idle
         if not idle:
             return None
@@ -125,24 +147,6 @@ class Crew:
             worker = idle.pop()
         del self._idle[worker]
         return worker
-
-    async def queue(self, pool: Pool) -> Worker:
-        """Wait for a worker. Raises what its start raised, or ``InfrastructureFault`` when full."""
-        if self.closed:
-            raise InfrastructureFault("the sandbox is closed")
-        waiter: asyncio.Future[Worker] = self._loop.create_future()
-        entry = _Waiting(next(self._tickets), self._loop.time(), waiter)
-        pool.waiters.append(entry)
-        self._grow(pool)
-        self._keep_sweeping()
-        try:
-            return await waiter
-        except asyncio.CancelledError:
-            if entry in pool.waiters:
-                pool.waiters.remove(entry)
-            elif not waiter.cancelled() and waiter.exception() is None:
-                self.release(waiter.result())  # it was handed over as we turned away
-            raise
 
     def release(self, worker: Worker) -> None:
         """The worker has answered and may serve the next one."""
@@ -171,9 +175,9 @@ class Crew:
 
     def _offer(self, worker: Worker, pool: Pool) -> None:
         while pool.waiters:
-            waiter = pool.waiters.popleft().future
-            if not waiter.done():
-                waiter.set_result(worker)
+            question = pool.waiters.popleft().question
+            if not question.answer.done():
+                worker.ask(question)
                 return
         worker.since = self._loop.time()
         pool.idle.append(worker)
@@ -275,28 +279,28 @@ class Crew:
         nursery = await self.nursery()
         worker = await nursery.fork()
         try:
-            what = f"loading {pool.environment}"
-            request = pool.load(worker.next_id())
-            reply = await worker.ask(request, self.limits.start_timeout_seconds, what)
-            if reply.refused:
-                raise refusal(reply)
-            return worker, wire.decode_loaded(reply.payload)
+            question = Question(
+                f"loading {pool.environment}",
+                self.limits.start_timeout_seconds,
+                lambda number, _: pool.load(number),
+                read_loaded,
+            )
+            worker.ask(question)
+            return worker, await question.answer
         except BaseException as error:
             worker.kill("start")
             if isinstance(error, (ToolTimedOut, WorkerExited)):
                 raise PackInvalid(error.message, hint="mend what tools.py does when imported")\
                     from error  # fmt: skip
-            if isinstance(error, (msgspec.MsgspecError, RecursionError)):
-                raise PackInvalid(f"loading {pool.environment} answered nonsense") from error
             raise
 
     def _refuse(self, pool: Pool, error: EnvhubError) -> None:
         """No worker came of it: those who wait are told why, all if it would only fail again."""
         told = len(pool.waiters) if error.kind == "environment" else 1
         while pool.waiters and told:
-            waiter = pool.waiters.popleft().future
-            if not waiter.done():
-                waiter.set_exception(error.with_traceback(None))
+            question = pool.waiters.popleft().question
+            if not question.answer.done():
+                question.fail(error.with_traceback(None))
                 told -= 1
         self._on_event("start_failed", pool.environment, code=error.code, message=error.message)
         if pool.waiters:
@@ -313,7 +317,7 @@ class Crew:
                     self._on_event("zygote_lost", "", pid=self._nursery.pid)
                     await self._nursery.close()
                 self._nursery = await Nursery.open(
-                    self.limits.max_frame_bytes, self._gone, _ZYGOTE_SECONDS
+                    self.limits.max_frame_bytes, self._gone, self.release, _ZYGOTE_SECONDS
                 )
                 self._on_event("zygote_started", "", pid=self._nursery.pid)
             return self._nursery
@@ -356,15 +360,13 @@ class Crew:
     def _turn_away(self, pool: Pool, before: float) -> None:
         """Those who have queued since ``before`` wait no longer."""
         while pool.waiters and pool.waiters[0].since <= before:
-            waiter = pool.waiters.popleft().future
-            if not waiter.done():
-                waiter.set_exception(
-                    InfrastructureFault(
-                        f"no worker for {pool.environment} was free within "
-                        f"{self.limits.queue_timeout_seconds:g} seconds",
-                        hint="allow more workers, or send fewer calls at a time",
-                    )
+            pool.waiters.popleft().question.fail(
+                InfrastructureFault(
+                    f"no worker for {pool.environment} was free within "
+                    f"{self.limits.queue_timeout_seconds:g} seconds",
+                    hint="allow more workers, or send fewer calls at a time",
                 )
+            )
 
     async def close(self) -> None:
         """End every worker and the zygote; those who wait are told. Bounded and idempotent."""
@@ -378,24 +380,8 @@ class Crew:
         closed = InfrastructureFault("the sandbox is closed")
         for pool in self.pools.values():
             while pool.waiters:
-                waiter = pool.waiters.popleft().future
-                if not waiter.done():
-                    waiter.set_exception(closed)
+                pool.waiters.popleft().question.fail(closed)
         if self._nursery is not None:
             await self._nursery.close()
         for worker in list(self._member_of):
             self._drop(worker, "closed")
-
-
-FAULTS: dict[str, type[EnvhubError]] = {
-    fault.code: fault for fault in (PackInvalid, InfrastructureFault)
-}
-
-
-def refusal(reply: wire.Reply) -> EnvhubError:
-    """The error that a worker's refusal stands for."""
-    try:
-        error = wire.decode_error(reply.payload)
-    except (msgspec.MsgspecError, RecursionError):
-        return PackInvalid("the worker refused without a reason")
-    return FAULTS.get(error.code, PackInvalid)(error.message, hint=error.hint)

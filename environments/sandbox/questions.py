@@ -9,12 +9,10 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from environments.catalogue import Pack
-from environments.errors import FrameRejected
+from environments.errors import EnvhubError, FrameRejected, InfrastructureFault, PackInvalid
 from environments.sandbox import wire
-from environments.sandbox.pool import refusal
-from environments.sandbox.worker import Worker
+from environments.sandbox.worker import Question
 from environments.trajectory import Change
-from snapshots.branch import Branch
 from snapshots.changeset import Changeset
 from snapshots.errors import SnapshotsError
 from snapshots.pages import PageDelta, check_delta
@@ -49,26 +47,6 @@ _decode_tables = msgspec.json.Decoder(dict[str, _Table]).decode
 _decode_changes = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-class Question:
-    """One thing to ask of a worker."""
-
-    __slots__ = ("branch", "request", "seconds", "slot", "what")
-
-    def __init__(
-        self,
-        what: str,
-        seconds: float,
-        request: Callable[[int, wire.View | None], wire.Request],
-        branch: Branch | None = None,
-    ) -> None:
-        self.what = what
-        self.seconds = seconds
-        self.request = request
-        self.branch = None if branch is None else Branch(branch.snapshot, branch.head)
-        """As it is now, whatever its owner does meanwhile."""
-        self.slot = id(branch)  # if another branch is taken for it, only more pages are sent
-
-
 class Agenda:
     """A pack's events by time."""
 
@@ -100,9 +78,10 @@ class Told(NamedTuple):
     delta: PageDelta | None
 
 
-def read_report(worker: Worker, question: Question, reply: wire.Reply) -> Told:
-    branch, delta = question.branch, reply.delta
+def read_report(question: Question, reply: wire.Reply) -> Told:
+    branch, delta, worker = question.branch, reply.delta, question.worker
     assert branch is not None
+    assert worker is not None
     try:
         if reply.refused:
             raise FrameRejected(f"the worker for {question.what} refused it")
@@ -142,10 +121,24 @@ def _read_changes(encoded: msgspec.Raw) -> dict[str, Any]:
     return changes
 
 
-def _reading(decode: Callable[[bytes], T]) -> Callable[[Worker, Question, wire.Reply], T]:
-    def read(worker: Worker, question: Question, reply: wire.Reply) -> T:
+FAULTS: dict[str, type[EnvhubError]] = {
+    fault.code: fault for fault in (PackInvalid, InfrastructureFault)
+}
+
+
+def _refusal(reply: wire.Reply) -> EnvhubError:
+    """The error that a worker's refusal stands for."""
+    try:
+        error = wire.decode_error(reply.payload)
+    except (msgspec.MsgspecError, RecursionError):
+        return PackInvalid("the worker refused without a reason")
+    return FAULTS.get(error.code, PackInvalid)(error.message, hint=error.hint)
+
+
+def _reading(decode: Callable[[bytes], T]) -> Callable[[Question, wire.Reply], T]:
+    def read(question: Question, reply: wire.Reply) -> T:
         if reply.refused:
-            raise refusal(reply)
+            raise _refusal(reply)
         try:
             return decode(reply.payload)
         except (msgspec.MsgspecError, RecursionError) as error:
@@ -154,6 +147,7 @@ def _reading(decode: Callable[[bytes], T]) -> Callable[[Worker, Question, wire.R
     return read
 
 
+read_loaded = _reading(wire.decode_loaded)
 read_nothing = _reading(wire.decode_nothing)
 read_description = _reading(wire.decode_description)
 read_components = _reading(wire.decode_components)

@@ -291,7 +291,9 @@ def encode_frame(message: Request | Reply) -> bytearray:
 
 def accepted(id: int, payload: Any, delta: PageDelta | None = None) -> bytearray:
     """The frame of an answer; ``payload`` becomes JSON."""
-    return encode_frame(Reply(id=id, refused=False, payload=msgspec.json.encode(payload), delta=delta))
+    return encode_frame(
+        Reply(id=id, refused=False, payload=msgspec.json.encode(payload), delta=delta)
+    )
 
 
 def frame_bytes(start: bytes | bytearray) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 
@@ -18,9 +18,41 @@ from environments.errors import (
 )
 from environments.sandbox import wire
 from environments.sandbox.known import Known
+from snapshots.branch import Branch
 
 _EXIT_GRACE_SECONDS = 1.0
 """A closed channel means that the process is ending; this long its exit status may take."""
+
+
+class Question:
+    """One thing to ask of a worker. ``answer`` is what ``read`` makes of the reply."""
+
+    __slots__ = ("answer", "branch", "read", "request", "seconds", "slot", "what", "worker")
+
+    def __init__(
+        self,
+        what: str,
+        seconds: float,
+        request: Callable[[int, wire.View | None], wire.Request],
+        read: Callable[[Question, wire.Reply], Any],
+        branch: Branch | None = None,
+    ) -> None:
+        self.what = what
+        self.seconds = seconds
+        self.request = request
+        self.read = read
+        self.branch = branch
+        self.slot = id(branch)  # if another branch is taken for it, only more pages are sent
+        self.worker: Worker | None = None
+        self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    def again(self) -> Question:
+        """The same question, to be asked of another worker."""
+        return Question(self.what, self.seconds, self.request, self.read, self.branch)
+
+    def fail(self, error: EnvhubError) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(error)
 
 
 class Worker(asyncio.Protocol):
@@ -36,6 +68,7 @@ class Worker(asyncio.Protocol):
         max_frame_bytes: int,
         kill: Callable[[int], None],
         gone: Callable[[Worker], None],
+        free: Callable[[Worker], None],
     ) -> None:
         self.number = number
         self.pid = 0
@@ -51,11 +84,11 @@ class Worker(asyncio.Protocol):
         self._max_frame_bytes = max_frame_bytes
         self._kill = kill
         self._gone = gone
+        self._free = free
         self._transport: asyncio.Transport | None = None
         self._received = bytearray()
         self._asked = 0
-        self._pending: asyncio.Future[wire.Reply] | None = None
-        self._what = ""
+        self._question: Question | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
         self._status: int | None = None
@@ -65,24 +98,23 @@ class Worker(asyncio.Protocol):
         """Whether the channel is its own to close."""
         return self._transport is not None
 
-    def next_id(self) -> int:
-        """The id that the next question must carry."""
-        self._asked += 1
-        return self._asked
+    def ask(self, question: Question) -> None:
+        """Send a question; its ``answer`` comes, or raises why there is none.
 
-    def ask(self, request: wire.Request, seconds: float, what: str) -> asyncio.Future[wire.Reply]:
-        """Send a request; the future is its reply.
-
-        It raises ``ToolTimedOut`` (the worker is killed then), ``WorkerExited``, ``FrameRejected``
-        or ``WorkerLost``. A caller that stops waiting must kill the worker.
+        That is ``ToolTimedOut`` (the worker is killed then), ``WorkerExited``, ``FrameRejected``,
+        ``WorkerLost`` or what ``read`` raised. Who stops waiting must kill the worker.
         """
         if not self.usable or self._transport is None:
-            raise WorkerLost(f"the worker for {what} is gone")
-        self._pending = future = self._loop.create_future()
-        self._what = what
-        self._timer = self._loop.call_later(seconds, self._expire, seconds)
-        self._transport.write(wire.encode_frame(request))
-        return future
+            question.fail(WorkerLost(f"the worker for {question.what} is gone"))
+            return
+        self._asked += 1
+        self._question = question
+        question.worker = self
+        branch = question.branch
+        view = self.known.view(question.slot, branch) if branch is not None else None
+        frame = wire.encode_frame(question.request(self._asked, view))
+        self._timer = self._loop.call_later(question.seconds, self._expire, question.seconds)
+        self._transport.write(frame)
 
     def kill(self, reason: str) -> None:
         """End the process and let go of its channel. Idempotent; a pending question is dropped."""
@@ -102,7 +134,7 @@ class Worker(asyncio.Protocol):
     def lost(self) -> None:
         """The process died with the zygote; nobody can tell how."""
         self._status = -signal.SIGKILL
-        self._fail("lost", WorkerLost(f"the worker for {self._what} was lost with its zygote"))
+        self._fail("lost", WorkerLost(f"the worker for {self._about} was lost with its zygote"))
         if self._transport is not None:
             self._transport.abort()
 
@@ -132,7 +164,7 @@ class Worker(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closed = True
-        if self._pending is None:
+        if self._question is None:
             self._end("exited")
         elif self._status is None:
             self._loop.call_later(_EXIT_GRACE_SECONDS, self._presume_dead)
@@ -150,27 +182,38 @@ class Worker(asyncio.Protocol):
         finally:
             if self._received:
                 self._received = bytearray()
-        pending = self._pending
-        if pending is None:
+        question = self._question
+        if question is None:
             self._reject("it spoke without being asked")
-        elif reply.id != self._asked:
+            return
+        if reply.id != self._asked:
             self._reject(f"it answered question {reply.id} instead of {self._asked}")
-        else:
-            self._drop_question()
-            if not pending.done():
-                pending.set_result(reply)
+            return
+        try:
+            answer = question.read(question, reply)
+        except EnvhubError as error:
+            self._fail("frame" if isinstance(error, FrameRejected) else "refused", error)
+            return
+        self._drop_question()
+        if not question.answer.done():
+            question.answer.set_result(answer)
+        self._free(self)  # who waits next is served before anything else happens
+
+    @property
+    def _about(self) -> str:
+        return self._question.what if self._question else "this pack"
 
     def _drop_question(self) -> None:
-        self._pending = None
+        self._question = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def _fail(self, reason: str, error: EnvhubError) -> None:
-        pending = self._pending
+        question = self._question
         self._drop_question()
-        if pending is not None and not pending.done():
-            pending.set_exception(error)
+        if question is not None:
+            question.fail(error)
         self._end(reason)
 
     def _end(self, reason: str) -> None:
@@ -184,7 +227,7 @@ class Worker(asyncio.Protocol):
         self._fail(
             "deadline",
             ToolTimedOut(
-                f"{self._what} ran past its {seconds:g} seconds and was stopped",
+                f"{self._about} ran past its {seconds:g} seconds and was stopped",
                 hint="nothing of it counts",
                 seconds=seconds,
             ),
@@ -192,26 +235,25 @@ class Worker(asyncio.Protocol):
 
     def _reject(self, why: str) -> None:
         self._received = bytearray()
-        what = self._what or "this pack"
-        self._fail("frame", FrameRejected(f"the worker for {what} is killed: {why}"))
+        self._fail("frame", FrameRejected(f"the worker for {self._about} is killed: {why}"))
 
     def _presume_dead(self) -> None:
-        if self._status is None and self._pending is not None:
-            self._fail("exited", WorkerExited(f"{self._what} closed the worker's channel"))
+        if self._status is None and self._question is not None:
+            self._fail("exited", WorkerExited(f"{self._about} closed the worker's channel"))
 
     def _conclude(self) -> None:
         """Attribute the death once channel and process are both gone."""
-        if not self._closed or self._status is None or self._pending is None:
+        if not self._closed or self._status is None or self._question is None:
             return
         status = self._status
         if status == -signal.SIGKILL:  # we kill only after the question is settled
-            self._fail("lost", WorkerLost(f"the worker for {self._what} was killed from outside"))
+            self._fail("lost", WorkerLost(f"the worker for {self._about} was killed from outside"))
             return
         how = f"with exit code {status}" if status >= 0 else f"by {_signal_name(-status)}"
         self._fail(
             "exited",
             WorkerExited(
-                f"{self._what} ended its worker {how}", hint="nothing of it counts", status=status
+                f"{self._about} ended its worker {how}", hint="nothing of it counts", status=status
             ),
         )
 
