@@ -154,8 +154,9 @@ def _why_not(
         labels = [change.label for change in found.changes]
         shown = f" ({listed(labels, ', ')})" if labels else ""
         nearest = "" if found.changes else _nearest(pattern, rows, bindings)
+        noun = "row" if len(labels) == 1 else "rows"
         return (
-            f"{len(found.changes)} rows of {pattern.describe(bindings)}{shown}, "
+            f"{len(labels)} {noun} of {pattern.describe(bindings)}{shown}, "
             f"expected {wanted.describe()}{nearest}"
         )
     identified = [row for row in rows if pattern.is_identified(row, bindings)]
@@ -178,9 +179,10 @@ def _pinned(
     if pattern.kind == "added" or key is None:
         return ""
     named = label(pattern.table, key)
-    for change in rows:
-        if change.label == named and change.kind != pattern.kind:
+    for change in (row for row in rows if row.label == named):
+        if change.kind != pattern.kind:
             return f"{change.describe()}, expected to be {pattern.kind}"
+        return f"{named}: {'; '.join(pattern.failures(change, bindings))}"
     row = initial.row(pattern.table, key)
     if row is None:
         return f"{named}: no such row in the initial state"

@@ -15,7 +15,9 @@ from environments.errors import PackInvalid
 
 Role = Literal["expect", "allow", "forbid"]
 WORDS: Final[Mapping[str, Word]] = {
-    "table": Word(words.NAME, "the table whose rows it speaks of; $schema is the schema itself"),
+    "table": Word(
+        words.NAME, "the table whose rows it speaks of; $schema is the schema itself", required=True
+    ),
     "change": Word(
         words.one_of(KINDS, "kind of change"),
         "the kind of change; changed if set is given, else any (expect entries must say it)",
@@ -147,11 +149,9 @@ def parse_pattern(entry: Mapping[str, Any], place: str, scope: Scope, role: Role
 
 def parse_table(entry: Mapping[str, Any], place: str, scope: Scope) -> tuple[str, TableInfo]:
     """The table an entry names. Raises ``PackInvalid`` if there is none."""
-    table = entry.get("table")
+    table: str = entry["table"]
     if table == SCHEMA_TABLE:
         return table, _SCHEMA_COLUMNS
-    if table is None:
-        raise PackInvalid(f"{place}: has no table")
     if table not in scope.tables:
         raise unknown(table, f"{place}.table", scope.tables, "table")
     return table, scope.tables[table]

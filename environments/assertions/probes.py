@@ -10,7 +10,14 @@ import environments.assertions.words as words
 from environments.assertions.evidence import OK, ProbeCall, ProbeResult
 from environments.assertions.matchers import Bindings
 from environments.assertions.paths import Paths, misfits, parse_paths
-from environments.assertions.traces import ENDED, WEIGHT, check_arguments, ended_so, known_tool
+from environments.assertions.traces import (
+    ENDED,
+    WEIGHT,
+    check_arguments,
+    ended_so,
+    ending,
+    known_tool,
+)
 from environments.assertions.values import show
 from environments.assertions.verdicts import component
 from environments.assertions.words import Scope, Word
@@ -18,7 +25,7 @@ from environments.errors import InfrastructureFault, PackInvalid
 from environments.trajectory import Component
 
 WORDS: Final[Mapping[str, Word]] = {
-    "tool": Word(words.NAME, "the read-only tool to call"),
+    "tool": Word(words.NAME, "the read-only tool to call", required=True),
     "arguments": Word(words.OBJECT, "what to call it with, as it stands"),
     "ended": ENDED,
     "result": Word(words.PATHS, "what the result must hold, by paths into it"),
@@ -45,7 +52,7 @@ class Probe:
             raise InfrastructureFault(f"{self.name} was not called on the final state")
         found = results[position]
         if not ended_so(found.ended, self.ended):
-            reason = f"ended with {found.ended}, expected {self.ended}"
+            reason = f"ended {ending(found.ended)}, expected {self.ended}"
         else:
             reason = "; ".join(misfits(self.result, found.result, bindings))
         return component(self.name, reason and f"{self._shown}: {reason}", self.weight)
@@ -58,8 +65,6 @@ class Probe:
 
 def parse_probe(entry: Mapping[str, Any], place: str, scope: Scope) -> Probe:
     """Compile one entry that ``words.read`` has read. Raises ``PackInvalid``."""
-    if "tool" not in entry:
-        raise PackInvalid(f"{place}: has no tool")
     tool, arguments = entry["tool"], dict(entry.get("arguments", {}))
     spec = known_tool(tool, f"{place}.tool", scope)
     check_arguments(set(arguments), spec, f"{place}.arguments")

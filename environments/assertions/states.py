@@ -19,7 +19,7 @@ from environments.trajectory import Component
 _AT = ("final", "initial")
 WORDS: Final[Mapping[str, Word]] = {
     "at": Word(words.one_of(_AT, "moment"), "which state: final (the default) or initial"),
-    "table": Word(words.NAME, "the table"),
+    "table": Word(words.NAME, "the table", required=True),
     "where": Word(words.CELLS, "which of its rows"),
     "count": Word(words.MATCHER, "how many such rows there are; at least one if left out"),
     "weight": Word(
@@ -90,10 +90,9 @@ class Predicate:
             return f"{label(self.table, key)}: {'; '.join(misfits(self.where, row, bindings))}"
         where = [f"{name} is {m.describe(bindings)}" for name, m in self.where.items()]
         what = f"{self.table} where {' and '.join(where)}" if where else self.table
-        number = str(len(rows)) if rows else "no"
+        number = f"{len(rows)} {'row' if len(rows) == 1 else 'rows'}" if rows else "no row"
         shown = f" ({listed(rows, ', ')})" if rows else ""
-        noun = "row" if len(rows) < 2 else "rows"
-        return f"{number} {noun} of {what} {when}{shown}, expected {self.count.describe(bindings)}"
+        return f"{number} of {what} {when}{shown}, expected {self.count.describe(bindings)}"
 
 
 def parse_state(entry: Mapping[str, Any], place: str, scope: Scope) -> Predicate:

@@ -68,7 +68,7 @@ class Calls:
         """``cancel_order with order_id 'o_17' that ended ok``."""
         text = self.tool or "a call"
         text += f" with {describe(self.arguments, bindings)}" if self.arguments else ""
-        conditions = [f"ended {_with(self.ended)}"] if self.ended else []
+        conditions = [f"ended {ending(self.ended)}"] if self.ended else []
         if self.wrote is not None:
             conditions.append(f"wrote {_WHAT.get(self.wrote, self.wrote)}")
         return text + (f" that {' and '.join(conditions)}" if conditions else "")
@@ -79,7 +79,7 @@ class Calls:
         for misfit in misfits(self.arguments, step.arguments, bindings):
             yield f"had {misfit}"
         if self.ended is not None and not ended_so(step.ended, self.ended):
-            yield f"ended {_with(step.ended)}"
+            yield f"ended {ending(step.ended)}"
         if isinstance(self.wrote, str) and self.wrote not in step.wrote:
             yield f"did not write {self.wrote}"
         if isinstance(self.wrote, bool) and self.wrote != bool(step.wrote):
@@ -121,7 +121,8 @@ def ended_so(ended: str, expected: str) -> bool:
     return ended != OK if expected == ERROR else ended == expected
 
 
-def _with(ended: str) -> str:
+def ending(ended: str) -> str:
+    """How a call ended, to follow that word."""
     return {OK: "ok", ERROR: "with an error"}.get(ended, f"with {ended}")
 
 

@@ -75,6 +75,7 @@ class Kind:
 class Word:
     kind: Kind
     meaning: str
+    required: bool = False
 
 
 def read(
@@ -87,6 +88,9 @@ def read(
     for word in source:
         if word not in words:
             raise unknown(word, place, list(words), what)
+    for word, declared in words.items():
+        if declared.required and word not in source:
+            raise PackInvalid(f"{place}: has no {word}")
     return {
         word: words[word].kind.read(value, f"{place}.{word}", scope)
         for word, value in source.items()

@@ -94,7 +94,7 @@ def test_weights_are_those_declared(judge: Judge) -> None:
         (
             {"table": "lines", "change": "added", "count": {"ge": 2}},
             "INSERT INTO lines VALUES ('o_17', 'MS-02', 2)",
-            "1 rows of lines added (lines o_17/MS-02), expected at least 2",
+            "1 row of lines added (lines o_17/MS-02), expected at least 2",
         ),
         (
             {
