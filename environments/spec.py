@@ -74,6 +74,8 @@ class EnvironmentSpec(Spec, frozen=True, kw_only=True):
     clock: Clock = Clock()
     limits: Limits = Limits()
     changes: ChangePolicy = ChangePolicy()
+    split: Split | None = None
+    """What the environment as a whole is for; wins over the splits of its tasks."""
 
 
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -115,6 +117,8 @@ class Task(Spec, frozen=True, kw_only=True):
     """SQL statements run on the branch before the agent starts; part of the initial state."""
     tags: tuple[str, ...] = ()
     split: Split = "train"
+    tells_remaining: bool = False
+    """Whether every observation says how many steps remain before the horizon."""
 
 
 class Event(Spec, frozen=True, kw_only=True):

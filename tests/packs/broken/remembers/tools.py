@@ -8,7 +8,10 @@ def find_parcels(db: Database, addressee: str) -> dict:
     """Parcels for a person, by part of the name."""
     like = f"%{addressee}%"
     calls.append(like)
-    return {"searches": len(calls), "parcels": db.rows("SELECT * FROM parcels WHERE addressee LIKE ? ORDER BY id", like)}
+    return {
+        "searches": len(calls),
+        "parcels": db.rows("SELECT * FROM parcels WHERE addressee LIKE ? ORDER BY id", like),
+    }
 
 
 @tool(read_only=False)
