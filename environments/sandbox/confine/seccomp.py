@@ -61,20 +61,27 @@ def program(machine: str, pid: int, *, writer: bool) -> list[Instruction]:
     return made
 
 
-def _checking(check: Check, pid: int) -> Iterator[Instruction]:
-    """Decides about a call by one of its arguments."""
-    low = _ARGUMENTS + 8 * check.argument
-    if check.whole:
-        yield Instruction(bpf.LOAD, low + 4)
-        yield Instruction(bpf.JUMP_EQUAL, 0, jt=1)
-        yield Instruction(bpf.RETURN, REFUSE)
-    yield Instruction(bpf.LOAD, low)
-    if check.mask != 0xFFFF_FFFF:
-        yield Instruction(bpf.AND, check.mask)
-    for value in check.values:
-        yield Instruction(bpf.JUMP_EQUAL, pid if value == SELF else value, jf=1)
-        yield Instruction(bpf.RETURN, ALLOW)
-    yield Instruction(bpf.RETURN, REFUSE)
+def _checking(checks: tuple[Check, ...], pid: int) -> Iterator[Instruction]:
+    """Decides about a call by its arguments: all checks must hold."""
+    for check in checks:
+        low = _ARGUMENTS + 8 * check.argument
+        if check.whole:
+            yield Instruction(bpf.LOAD, low + 4)
+            yield Instruction(bpf.JUMP_EQUAL, 0, jt=1)
+            yield Instruction(bpf.RETURN, REFUSE)
+        yield Instruction(bpf.LOAD, low)
+        if check.mask != 0xFFFF_FFFF:
+            yield Instruction(bpf.AND, check.mask)
+        values = [pid if value == SELF else value for value in check.values]
+        for left, value in zip(range(len(values), 0, -1), values, strict=True):
+            if check.among:
+                yield Instruction(bpf.JUMP_EQUAL, value, jt=left)
+            else:
+                yield Instruction(bpf.JUMP_EQUAL, value, jf=1)
+                yield Instruction(bpf.RETURN, REFUSE)
+        if check.among:
+            yield Instruction(bpf.RETURN, REFUSE)
+    yield Instruction(bpf.RETURN, ALLOW)
 
 
 def install(code: bytes) -> None:

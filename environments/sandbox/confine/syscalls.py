@@ -55,11 +55,12 @@ NUMBERS: Final[dict[str, tuple[int | None, int | None]]] = {
 
 
 class Check(NamedTuple):
-    """An argument, its lower 32 bits under ``mask``, must be one of ``values``."""
+    """An argument (its lower 32 bits, under ``mask``) must be, or not be, ``among`` values."""
 
     argument: int
     values: tuple[int, ...]
     mask: int = 0xFFFF_FFFF
+    among: bool = True
     whole: bool = False
     """Its upper 32 bits must be zero too."""
 
@@ -70,23 +71,24 @@ _THREAD = 0x3D0F00
 _DETACHED = 0x400000
 """Means nothing any more, but musl sets it."""
 
-CHECKS: Final[dict[str, Check]] = {
-    "clone": Check(0, (_THREAD,), mask=0xFFFF_FFFF & ~_DETACHED),
-    "kill": Check(0, (SELF,)),
-    "tgkill": Check(0, (SELF,)),
+CHECKS: Final[dict[str, tuple[Check, ...]]] = {
+    "clone": (Check(0, (_THREAD,), mask=0xFFFF_FFFF & ~_DETACHED),),
+    # Not SIGKILL: a worker that dies of it was killed from outside, and is not to blame.
+    "kill": (Check(0, (SELF,)), Check(1, (9,), among=False)),
+    "tgkill": (Check(0, (SELF,)), Check(2, (9,), among=False)),
     # DUPFD, GETFD, SETFD, GETFL, SETFL, GETLK, SETLK, SETLKW, DUPFD_CLOEXEC; not SETOWN and SETSIG,
     # by which the kernel sends any signal to anybody.
-    "fcntl": Check(1, (0, 1, 2, 3, 4, 5, 6, 7, 1030)),
+    "fcntl": (Check(1, (0, 1, 2, 3, 4, 5, 6, 7, 1030)),),
     # FIONCLEX, FIOCLEX, FIONBIO, FIONREAD
-    "ioctl": Check(1, (0x5450, 0x5451, 0x5421, 0x541B)),
+    "ioctl": (Check(1, (0x5450, 0x5451, 0x5421, 0x541B)),),
     # SET_NAME, GET_NAME, SET_VMA (names a mapping); not SET_DUMPABLE, not SET_PDEATHSIG
-    "prctl": Check(0, (15, 16, 0x53564D41)),
+    "prctl": (Check(0, (15, 16, 0x53564D41)),),
     # to read limits, not to set them
-    "prlimit64": Check(2, (0,), whole=True),
+    "prlimit64": (Check(2, (0,), whole=True),),
 }
-READERS_CHECKS: Final[dict[str, Check]] = {
-    "open": Check(1, (0,), mask=_WRITING),
-    "openat": Check(2, (0,), mask=_WRITING),
+READERS_CHECKS: Final[dict[str, tuple[Check, ...]]] = {
+    "open": (Check(1, (0,), mask=_WRITING),),
+    "openat": (Check(2, (0,), mask=_WRITING),),
 }
 """For every worker but one that writes a file."""
 

@@ -442,8 +442,10 @@ async def test_a_worker_killed_from_outside_is_replaced_and_the_call_made_once_m
     assert (await world.call("stock", sku="a")).result["on_hand"] == 4
 
 
-async def test_a_worker_lost_twice_is_the_infrastructures_fault(make: Make) -> None:
-    world = make(SUICIDE)
+async def test_a_worker_lost_twice_is_the_infrastructures_fault(
+    packs: Packs, lone: Sandbox
+) -> None:
+    world = packs.world(lone, SUICIDE)
     with pytest.raises(WorkerLost) as raised:
         await world.call("always")
     assert raised.value.kind == "infrastructure"
