@@ -1,7 +1,7 @@
 """A small shop in real SQLite: play a run in it, and judge that run.
 
-A run is SQL of the agent, or a list of steps: ``{"tool", "arguments", "sql", "error"}`` is a call
-of the agent, ``{"event": sql}`` is what the world does. An ``answer`` may go with it.
+A run is SQL of the agent, or a list of steps: SQL, a call ``{"tool", "arguments", "sql", "error"}``
+of the agent, or ``{"event": sql}``, which is what the world does. An ``answer`` may go with it.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
+import pytest
 
 from environments.assertions import (
+    GATE_WEIGHT,
     Assertions,
     DatabaseState,
     Evidence,
@@ -105,11 +107,13 @@ class Shop:
     def judge(
         self,
         verifier: Mapping[str, Any],
-        run: str | Sequence[Mapping[str, Any]] = "",
+        run: str | Sequence[str | Mapping[str, Any]] = "",
         answer: str | None = None,
         ignore: Mapping[str, Any] | None = None,
+        probes: tuple[ProbeResult, ...] | None = None,
     ) -> dict[str, Component]:
-        """The components by name. ``ignore`` is what a pack's ``[changes]`` says."""
+        """The components by name. ``ignore`` is what a pack's ``[changes]`` says; ``probes`` stand
+        for what the shop's tools answer."""
         policy = msgspec.convert(ignore or {}, ChangePolicy)
         branch = Branch(self.snapshot)
         steps = self._play(branch, run)
@@ -128,16 +132,19 @@ class Shop:
                 found=found,
                 answer=answer,
                 trace=tuple(trace),
-                probes=tuple(run_probe(final, call) for call in assertions.probes),
+                probes=tuple(run_probe(final, call) for call in assertions.probes)
+                if probes is None
+                else probes,
             )
             components = assertions.evaluate(evidence)
         assert len({component.name for component in components}) == len(components)
         return {component.name: component for component in components}
 
-    def _play(self, branch: Branch, run: str | Sequence[Mapping[str, Any]]) -> list[Step]:
-        given = [{"sql": run}] if isinstance(run, str) else run
+    def _play(self, branch: Branch, run: str | Sequence[str | Mapping[str, Any]]) -> list[Step]:
+        given = [run] if isinstance(run, str) else run
         steps = []
         for index, entry in enumerate(given):
+            entry = {"sql": entry} if isinstance(entry, str) else entry
             actor = "environment" if "event" in entry else "agent"
             with self._one.mount(branch, label=actor) as mounted:
                 mounted.connection.execute(entry.get("event") or entry.get("sql", "")).fetchall()
@@ -157,3 +164,33 @@ class Shop:
 
 
 Judge = Callable[..., dict[str, Component]]
+
+
+def check_case(judge: Judge, case: Mapping[str, Any]) -> None:
+    """That the run to ``pass`` does, and the run to ``fail`` fails for the reason ``why``."""
+    good = _judged(judge, case, "pass")
+    assert {name: part.reason for name, part in good.items() if not part.passed} == {}
+    assert not any(part.reason for part in good.values())
+    assert _worth(good) == pytest.approx(1.0)
+
+    bad = _judged(judge, case, "fail")
+    reasons = "; ".join(f"{n}: {part.reason}" for n, part in bad.items() if not part.passed)
+    assert case["why"] in reasons
+    assert all(part.passed is not bool(part.reason) for part in bad.values())
+    if "worth" in case:
+        assert _worth(bad) == pytest.approx(case["worth"])
+
+
+def _judged(judge: Judge, case: Mapping[str, Any], which: str) -> dict[str, Component]:
+    run = case[which]
+    if not isinstance(run, Mapping):
+        run = {"run": run}
+    return judge(case["verifier"], run.get("run", ""), run.get("answer"), case.get("ignore"))
+
+
+def _worth(components: Mapping[str, Component]) -> float:
+    """What a run earns as a fraction."""
+    parts = components.values()
+    if any(part.weight == GATE_WEIGHT and not part.passed for part in parts):
+        return 0.0
+    return sum(part.weight for part in parts if part.passed) / sum(part.weight for part in parts)

@@ -8,19 +8,16 @@ still earns as a fraction, ``ignore`` what the pack ignores.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
 import pytest
 
-from environments.assertions import GATE_WEIGHT
 from environments.assertions.matchers import BESIDE, TESTS
 from environments.assertions.parts import ELSEWHERE, ENTRY_WORDS, GROUP_WORDS
 from environments.assertions.schema import verifier_schema
-from environments.trajectory import Component
-from tests.environments.assertions.shop import Judge
+from tests.environments.assertions.shop import Judge, check_case
 
 FOLDER = Path(__file__).parent / "cases"
 CASES = [
@@ -31,36 +28,10 @@ CASES = [
 SCHEMA = jsonschema_rs.validator_for(verifier_schema())
 
 
-def judged(judge: Judge, case: Mapping[str, Any], which: str) -> dict[str, Component]:
-    run = case[which]
-    if not isinstance(run, Mapping):
-        run = {"run": run}
-    return judge(case["verifier"], run["run"], run.get("answer"), case.get("ignore"))
-
-
-def worth(components: Mapping[str, Component]) -> float:
-    parts = components.values()
-    if any(part.weight == GATE_WEIGHT and not part.passed for part in parts):
-        return 0.0
-    return sum(part.weight for part in parts if part.passed) / sum(part.weight for part in parts)
-
-
 @pytest.mark.parametrize("case", CASES)
 def test_a_run_passes_and_the_nearest_fails(judge: Judge, case: dict[str, Any]) -> None:
     SCHEMA.validate(case["verifier"])
-
-    good = judged(judge, case, "pass")
-    failed = {name: part.reason for name, part in good.items() if not part.passed}
-    assert not failed
-    assert not any(part.reason for part in good.values())
-    assert worth(good) == pytest.approx(1.0)
-
-    bad = judged(judge, case, "fail")
-    reasons = "; ".join(f"{n}: {part.reason}" for n, part in bad.items() if not part.passed)
-    assert case["why"] in reasons
-    assert all(part.passed is not bool(part.reason) for part in bad.values())
-    if "worth" in case:
-        assert worth(bad) == pytest.approx(case["worth"])
+    check_case(judge, case)
 
 
 def test_every_word_has_a_case() -> None:
