@@ -46,6 +46,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     allowed_hosts: tuple[str, ...] = ()
     """Names in ``Host`` and ``Origin`` that are answered beside loopback; ``*`` answers all."""
 
+    judge_url: str = ""
+    """An OpenAI-compatible endpoint that judges runs, up to and with ``/v1``; empty: no judge."""
+    judge_model: str = ""
+    judge_key: str = ""
+
     @property
     def roots(self) -> tuple[Path, ...]:
         """Where packs are looked for, the shipped ones first."""

@@ -10,7 +10,8 @@ import msgspec
 
 from environments.episode import KEEP, Episode
 from environments.errors import EnvhubError
-from environments.trajectory import Step
+from environments.record import trajectory_of
+from environments.trajectory import Step, Trajectory
 from hub.api.routing import Route
 from hub.episodes import Episodes
 from hub.errors import body_of
@@ -96,6 +97,10 @@ async def call_tools(episodes: Episodes, body: CallTools) -> CallResults:
 async def list_steps(episodes: Episodes, id: str, query: StepQuery) -> StepList:
     episode = await episodes.lookup(id)
     return StepList(episode=id, steps=tuple(episode.steps[query.since :]))
+
+
+async def show_trajectory(episodes: Episodes, id: str) -> Trajectory:
+    return trajectory_of(await episodes.lookup(id))
 
 
 async def show_changes(episodes: Episodes, id: str, query: ChangesQuery) -> Changes:
@@ -287,6 +292,13 @@ ROUTES = (
         query=StepQuery,
         response=StepList,
         summary="The steps taken",
+    ),
+    Route(
+        method="GET",
+        path="/episodes/{id}/trajectory",
+        handler=show_trajectory,
+        response=Trajectory,
+        summary="The run so far, whole: what a trainer keeps and envhub verify plays again",
     ),
     Route(
         method="GET",

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import typer
 
 from environments.errors import EnvhubError
-from hub.cli import doctor, packs, serving
+from hub.cli import doctor, packs, serving, verifying
 from hub.cli.output import complain
 from hub.settings import SettingsInvalid
 from snapshots.errors import SnapshotsError
@@ -26,6 +26,7 @@ app = typer.Typer(
 )
 packs.register(app)
 serving.register(app)
+verifying.register(app)
 doctor.register(app)
 
 

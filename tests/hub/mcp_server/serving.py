@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -25,16 +26,17 @@ async def served(app: ASGIApp) -> AsyncIterator[str]:
             timeout_graceful_shutdown=2,
         )
         server = _Server(config)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(server.serve, [listener])
+        # no task group: it would cancel the server where the body fails, half way through
+        serving = asyncio.ensure_future(server.serve([listener]))
+        try:
             await server.answering.wait()
-            try:
-                yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-            finally:
-                close = getattr(app, "close", None)
-                if close is not None:
-                    close()
-                server.should_exit = True
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            close = getattr(app, "close", None)
+            if close is not None:
+                close()
+            server.should_exit = True
+            await serving
 
 
 class _Server(uvicorn.Server):
