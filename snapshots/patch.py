@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 
 import apsw
 
@@ -61,7 +62,7 @@ class _Patch:
         gone, altered = self._change_tables(objects, schema)
         self._create(target, _ORDER[:-1])
         shapes = read_shapes(self._connection)
-        pending: list[tuple[str, Row]] = []
+        pending: list[tuple[bool, str, Row]] = []
         for name, table in tables.items():
             if name not in gone:
                 shape = shapes.get(name)
@@ -69,7 +70,8 @@ class _Patch:
                     raise ChangesetConflict(f"there is no such table {name}", table=name)
                 rows = table.rows.values()
                 pending += self._take_out(name, shape, rows, altered=name in altered)
-        for name, row in pending:
+        # New rows last: one may be given a hidden rowid that a row coming back has had.
+        for _, name, row in sorted(pending, key=itemgetter(0)):
             self._put_in(name, row)
         self._create(target, _ORDER[-1:])
 
@@ -116,8 +118,8 @@ class _Patch:
 
     def _take_out(
         self, table: str, shape: TableShape, changes: Iterable[RowChange], *, altered: bool
-    ) -> Iterator[tuple[str, Row]]:
-        """Delete the rows that go or change; yields those to insert once all are out.
+    ) -> Iterator[tuple[bool, str, Row]]:
+        """Delete the rows that go or change; yields (new, table, row) to insert once all are out.
 
         Changed rows go out and in again, so that two rows may swap a unique value.
         """
@@ -130,7 +132,7 @@ class _Patch:
                 problem = "is there already" if found else "is not there"
                 raise _conflict(table, change, problem)
             if change.before is None:
-                yield table, change.after or {}
+                yield True, table, change.after or {}
                 continue
             row = found[0]
             for column, value in change.before.items():
@@ -142,7 +144,7 @@ class _Patch:
                     after = {c: value for c, value in change.after.items() if c in row}
                 else:
                     after = change.after
-                yield table, {**row, **after}
+                yield False, table, {**row, **after}
 
     def _put_in(self, table: str, row: Row) -> None:
         columns = ", ".join(quoted(column) for column in row)

@@ -213,6 +213,16 @@ def test_a_changeset_applies_to_a_plain_copy_and_inverted_takes_it_back(
     copy.close()
 
 
+def test_a_new_row_takes_no_rowid_that_a_changed_one_has(
+    workspace: Workspace, branch: Branch, plain: Callable[[Branch], sqlite3.Connection]
+) -> None:
+    copy = plain(branch)
+    run(workspace, branch, "INSERT INTO tag VALUES ('a', 1)")
+    run(workspace, branch, "UPDATE tag SET uses = 9 WHERE name = 'old'")
+    branch.changes().apply(copy)
+    assert contents(copy) == contents(plain(branch))
+
+
 @pytest.mark.parametrize(
     ("spoil", "problem"),
     [

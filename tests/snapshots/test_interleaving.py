@@ -132,11 +132,14 @@ class Interleaving(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "workspace"):
             return
-        for twin in self.twins:
-            self.check_changes(twin)
-            twin.model.close()
-        self.workspace.close()
-        self.folder.cleanup()
+        try:
+            for twin in self.twins:
+                self.check_changes(twin)
+        finally:
+            for twin in self.twins:
+                twin.model.close()
+            self.workspace.close()
+            self.folder.cleanup()
 
     # --- writing ------------------------------------------------------------------------------
 
@@ -285,7 +288,7 @@ class Interleaving(RuleBasedStateMachine):
 DEEP = settings.get_current_profile_name() == "evidence"
 TestInterleaving: Callable[[], Any] = Interleaving.TestCase
 Interleaving.TestCase.settings = settings(
-    max_examples=1500 if DEEP else 60,
+    max_examples=400 if DEEP else 60,
     stateful_step_count=80 if DEEP else 35,
     deadline=None,
     derandomize=not DEEP,
