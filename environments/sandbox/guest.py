@@ -109,10 +109,11 @@ class _Frames:
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
         self._buffer = bytearray(_USUAL_FRAME_BYTES)
+        self._held = 0  # bytes of the next request that came with the last
 
     def receive(self) -> wire.AnyRequest | None:
         """The next request; None once the gateway is gone."""
-        buffer, got = self._buffer, 0
+        buffer, got = self._buffer, self._held
         while got < wire.HEADER_BYTES:  # mostly once, and the whole frame with it
             more = self._channel.recv_into(memoryview(buffer)[got:])
             if more == 0:
@@ -129,6 +130,9 @@ class _Frames:
                 return None
             got += more
         request: wire.AnyRequest = wire.decode_request(whole[wire.HEADER_BYTES :])
+        self._held = got - size
+        if self._held:
+            buffer[: self._held] = buffer[size:got]
         return request
 
     def send(self, frame: bytearray) -> None:

@@ -34,7 +34,7 @@ from environments.sandbox.questions import (
     read_report,
 )
 from environments.sandbox.wire import Description, Moment
-from environments.sandbox.worker import Question
+from environments.sandbox.worker import Overtaken, Question
 from environments.trajectory import Change, Component, StepError
 from snapshots.branch import Branch
 from snapshots.pages import PageDelta, Snapshot
@@ -295,10 +295,16 @@ class Sandbox:
 
     async def _ask(self, pool: Pool, question: Question) -> Any:
         """Put the question to a worker; once more to another if the first was lost."""
-        try:
-            return await self._ask_once(pool, question)
-        except WorkerLost:
-            return await self._ask_once(pool, question.again())
+        lost = False
+        while True:
+            try:
+                return await self._ask_once(pool, question)
+            except Overtaken:
+                question = question.again()
+            except WorkerLost:
+                if lost:
+                    raise
+                lost, question = True, question.again()
 
     async def _ask_once(self, pool: Pool, question: Question) -> Any:
         crew = self._crew

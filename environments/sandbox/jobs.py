@@ -21,6 +21,8 @@ def players(pack: Pack, snapshot: Snapshot, owner: Branch | None, limits: Sandbo
     pool.owner = owner
     if pack.spec.isolation == "call":
         pool.single_use, pool.spares = True, 1
+    elif owner is None:
+        pool.depth = 4
     return pool
 
 

@@ -19,11 +19,12 @@ class Known:
     hold the same. Pages are compared by identity: one that was sent is the same object still.
     """
 
-    __slots__ = ("_count", "_slots")
+    __slots__ = ("_count", "_doubtful", "_slots")
 
     def __init__(self) -> None:
         self._slots: dict[int, Mapping[int, bytes]] = {}
         self._count = 0
+        self._doubtful: list[int] = []
 
     def __contains__(self, slot: int) -> bool:
         return slot in self._slots
@@ -55,18 +56,25 @@ class Known:
 
     def advance(self, slot: int, pages: Mapping[int, bytes]) -> None:
         """The worker's branch in ``slot`` has moved on and has these ``pages`` now."""
-        self._count += len(pages) - len(self._slots[slot])
-        self._slots[slot] = pages
+        known = self._slots.get(slot)
+        if known is not None:  # else it was told meanwhile to forget the slot
+            self._count += len(pages) - len(known)
+            self._slots[slot] = pages
+
+    def distrust(self, slot: int) -> None:
+        """What the worker has in ``slot`` will not be known; it is to forget it."""
+        known = self._slots.pop(slot, None)
+        if known is not None:
+            self._count -= len(known)
+            self._doubtful.append(slot)
 
     def _evict(self, keep: int) -> tuple[int, ...]:
-        if self._count <= MAX_PAGES and len(self._slots) <= MAX_SLOTS:
+        if self._count <= MAX_PAGES and len(self._slots) <= MAX_SLOTS and not self._doubtful:
             return ()
-        forgotten = []
+        forgotten, self._doubtful = self._doubtful, []
         for slot in list(self._slots):
-            if slot == keep:
+            if slot == keep or (self._count <= MAX_PAGES and len(self._slots) <= MAX_SLOTS):
                 break
             self._count -= len(self._slots.pop(slot))
             forgotten.append(slot)
-            if self._count <= MAX_PAGES and len(self._slots) <= MAX_SLOTS:
-                break
         return tuple(forgotten)

@@ -27,6 +27,9 @@ from environments.sandbox.worker import Question, Worker
 
 _TURN_SECONDS = 0.25
 """How long a worker serves its own queue before it may be given up for an environment with none."""
+_QUICK_SECONDS = 0.002
+"""Answers that take less are worth a queue at the worker: it need not sleep between them."""
+_SMOOTHING = 0.2
 _SWEEP_SECONDS = 2.0
 _ZYGOTE_SECONDS = 60.0
 
@@ -35,7 +38,8 @@ class SandboxLimits(msgspec.Struct, frozen=True, kw_only=True):
     """What all workers together may use."""
 
     max_workers: int = 64
-    workers_per_environment: int = os.cpu_count() or 1
+    workers_per_environment: int = max(1, (os.cpu_count() or 1) - 1)
+    """By default one core is left to the gateway."""
     memory_budget_bytes: int = 2 << 30
     """What workers may hold beyond what they share with the zygote, before idle ones go."""
     max_frame_bytes: int = 8 << 20
@@ -79,6 +83,10 @@ class Pool:
         self.owner: object = None
         """Kept alive so that nothing else is taken for it."""
         self.workers = 0
+        self.depth = 1
+        """How many questions a worker may have before it, while answers come quickly."""
+        self.usual_seconds = 1.0
+        """How long an answer takes, smoothed."""
         self.idle: list[Worker] = []
         self.starting = 0
         self.waiters: deque[_Waiting] = deque()
@@ -153,16 +161,17 @@ class Crew:
         pool = self._member_of.get(worker)
         if pool is None:
             return  # it has ended meanwhile
+        pool.usual_seconds += (worker.took_seconds - pool.usual_seconds) * _SMOOTHING
         if not worker.usable or self.closed:
             self.discard(worker, "closed")
         elif worker.spoiled:
             self.discard(worker, "spoiled")
         elif pool.single_use:
             self.discard(worker, "used")
-        elif self._give_up(worker, pool):
-            self.discard(worker, "evicted")
-        else:
+        elif not self._give_up(worker, pool):
             self._offer(worker, pool)
+        elif not worker.load:
+            self.discard(worker, "evicted")
 
     def discard(self, worker: Worker, reason: str) -> None:
         """The worker must not serve again. Idempotent."""
@@ -174,11 +183,13 @@ class Crew:
     # --- supply and demand ------------------------------------------------------------------
 
     def _offer(self, worker: Worker, pool: Pool) -> None:
-        while pool.waiters:
+        depth = pool.depth if pool.usual_seconds < _QUICK_SECONDS else 1
+        while pool.waiters and worker.load < depth:
             question = pool.waiters.popleft().question
             if not question.answer.done():
                 worker.ask(question)
-                return
+        if worker.load:
+            return
         worker.since = self._loop.time()
         pool.idle.append(worker)
         self._idle[worker] = None

@@ -1,9 +1,10 @@
-"""The gateway's end of one worker: one question at a time, one answer or why there is none."""
+"""The gateway's end of one worker: questions in a row, for each an answer or why there is none."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
+from collections import deque
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -20,14 +21,20 @@ from environments.sandbox import wire
 from environments.sandbox.known import Known
 from snapshots.branch import Branch
 
+_PATIENCE_SECONDS = 0.02
+"""How long a question waits behind another before it is asked elsewhere."""
 _EXIT_GRACE_SECONDS = 1.0
 """A closed channel means that the process is ending; this long its exit status may take."""
+
+
+class Overtaken(Exception):
+    """The worker never came to this question, or nobody will hear its answer: ask another."""
 
 
 class Question:
     """One thing to ask of a worker. ``answer`` is what ``read`` makes of the reply."""
 
-    __slots__ = ("answer", "branch", "read", "request", "seconds", "slot", "what", "worker")
+    __slots__ = ("answer", "branch", "id", "read", "request", "seconds", "slot", "what", "worker")
 
     def __init__(
         self,
@@ -43,6 +50,7 @@ class Question:
         self.read = read
         self.branch = branch
         self.slot = id(branch)  # if another branch is taken for it, only more pages are sent
+        self.id = 0
         self.worker: Worker | None = None
         self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
@@ -50,7 +58,7 @@ class Question:
         """The same question, to be asked of another worker."""
         return Question(self.what, self.seconds, self.request, self.read, self.branch)
 
-    def fail(self, error: EnvhubError) -> None:
+    def fail(self, error: EnvhubError | Overtaken) -> None:
         if not self.answer.done():
             self.answer.set_exception(error)
 
@@ -80,6 +88,8 @@ class Worker(asyncio.Protocol):
         """It says itself that it must not serve again."""
         self.since = loop.time()
         """When it was started, or last became idle."""
+        self.took_seconds = 0.0
+        """How long its last answer took."""
         self._loop = loop
         self._max_frame_bytes = max_frame_bytes
         self._kill = kill
@@ -88,8 +98,11 @@ class Worker(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._received = bytearray()
         self._asked = 0
-        self._question: Question | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._questions: deque[Question] = deque()  # the first is the one it works on
+        self._recalled: set[int] = set()
+        self._began = 0.0
+        self._deadline: asyncio.TimerHandle | None = None
+        self._patience: asyncio.TimerHandle | None = None
         self._closed = False
         self._status: int | None = None
 
@@ -98,29 +111,38 @@ class Worker(asyncio.Protocol):
         """Whether the channel is its own to close."""
         return self._transport is not None
 
+    @property
+    def load(self) -> int:
+        """How many questions it has before it."""
+        return len(self._questions) + len(self._recalled)
+
     def ask(self, question: Question) -> None:
         """Send a question; its ``answer`` comes, or raises why there is none.
 
         That is ``ToolTimedOut`` (the worker is killed then), ``WorkerExited``, ``FrameRejected``,
-        ``WorkerLost`` or what ``read`` raised. Who stops waiting must kill the worker.
+        ``WorkerLost``, what ``read`` raised, or ``Overtaken`` for one behind another that took
+        long or ended the worker. Who stops waiting must kill the worker.
         """
         if not self.usable or self._transport is None:
             question.fail(WorkerLost(f"the worker for {question.what} is gone"))
             return
         self._asked += 1
-        self._question = question
-        question.worker = self
+        question.id, question.worker = self._asked, self
         branch = question.branch
         view = self.known.view(question.slot, branch) if branch is not None else None
         frame = wire.encode_frame(question.request(self._asked, view))
-        self._timer = self._loop.call_later(question.seconds, self._expire, question.seconds)
+        self._questions.append(question)
+        if len(self._questions) == 1:
+            self._begin()
+        elif self._patience is None:
+            self._patience = self._loop.call_later(_PATIENCE_SECONDS, self._recall)
         self._transport.write(frame)
 
     def kill(self, reason: str) -> None:
-        """End the process and let go of its channel. Idempotent; a pending question is dropped."""
+        """End the process and let go of its channel. Idempotent; its questions go to others."""
         self.usable = False
         self.reason = self.reason or reason
-        self._drop_question()
+        self._drop_questions()
         if self._status is None:
             self._kill(self.number)
         if self._transport is not None:
@@ -146,25 +168,24 @@ class Worker(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._received:
             self._received += data
-            if len(self._received) < wire.HEADER_BYTES:
+            data = bytes(self._received)
+            self._received.clear()
+        while len(data) >= wire.HEADER_BYTES:
+            size = wire.frame_bytes(data)
+            if size > self._max_frame_bytes + wire.HEADER_BYTES:
+                self._reject(f"its answer has {size} bytes, the most is {self._max_frame_bytes}")
                 return
-            data = self._received  # type: ignore[assignment]
-        elif len(data) < wire.HEADER_BYTES:
-            self._received += data
-            return
-        size = wire.frame_bytes(data)
-        if size > self._max_frame_bytes + wire.HEADER_BYTES:
-            self._reject(f"its answer has {size} bytes, the most is {self._max_frame_bytes}")
-        elif len(data) == size:
-            self._answer(data)
-        elif len(data) > size:
-            self._reject("it sent more than one answer")
-        elif not self._received:
-            self._received += data
+            if len(data) < size:
+                break
+            self._answer(data if len(data) == size else data[:size])
+            if len(data) == size or not self.usable:
+                return
+            data = data[size:]
+        self._received += data
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closed = True
-        if self._question is None:
+        if not self._questions:
             self._end("exited")
         elif self._status is None:
             self._loop.call_later(_EXIT_GRACE_SECONDS, self._presume_dead)
@@ -179,41 +200,74 @@ class Worker(asyncio.Protocol):
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             self._reject(f"its answer is malformed: {error}")
             return
-        finally:
-            if self._received:
-                self._received = bytearray()
-        question = self._question
-        if question is None:
+        if reply.id in self._recalled:
+            self._recalled.remove(reply.id)  # whoever asked has asked somebody else
+            self._free(self)
+            return
+        if not self._questions:
             self._reject("it spoke without being asked")
             return
-        if reply.id != self._asked:
-            self._reject(f"it answered question {reply.id} instead of {self._asked}")
+        question = self._questions[0]
+        if reply.id != question.id:
+            self._reject(f"it answered question {reply.id} instead of {question.id}")
             return
         try:
             answer = question.read(question, reply)
         except EnvhubError as error:
             self._fail("frame" if isinstance(error, FrameRejected) else "refused", error)
             return
-        self._drop_question()
+        self._questions.popleft()
+        self._stop_timers()
+        self.took_seconds = self._loop.time() - self._began
+        if self._questions:
+            self._begin()
         if not question.answer.done():
             question.answer.set_result(answer)
         self._free(self)  # who waits next is served before anything else happens
 
+    def _begin(self) -> None:
+        """It works on the first question now."""
+        self._began = self._loop.time()
+        seconds = self._questions[0].seconds
+        self._deadline = self._loop.call_later(seconds, self._expire, seconds)
+        if len(self._questions) > 1:
+            self._patience = self._loop.call_later(_PATIENCE_SECONDS, self._recall)
+
+    def _recall(self) -> None:
+        """The first question takes long: let those behind it be asked elsewhere.
+
+        The worker will come to them all the same; that answer is dropped and what it then knows
+        of their branches is forgotten.
+        """
+        self._patience = None
+        while len(self._questions) > 1:
+            question = self._questions.pop()
+            self._recalled.add(question.id)
+            self.known.distrust(question.slot)
+            question.fail(Overtaken())
+
     @property
     def _about(self) -> str:
-        return self._question.what if self._question else "this pack"
+        return self._questions[0].what if self._questions else "this pack"
 
-    def _drop_question(self) -> None:
-        self._question = None
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+    def _stop_timers(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
+    def _drop_questions(self) -> None:
+        self._stop_timers()
+        while self._questions:
+            self._questions.popleft().fail(Overtaken())
 
     def _fail(self, reason: str, error: EnvhubError) -> None:
-        question = self._question
-        self._drop_question()
-        if question is not None:
-            question.fail(error)
+        """What it works on has failed, and with it the worker."""
+        if self._questions:
+            self._questions.popleft().fail(error)
+        self._drop_questions()
         self._end(reason)
 
     def _end(self, reason: str) -> None:
@@ -234,16 +288,16 @@ class Worker(asyncio.Protocol):
         )
 
     def _reject(self, why: str) -> None:
-        self._received = bytearray()
+        self._received.clear()
         self._fail("frame", FrameRejected(f"the worker for {self._about} is killed: {why}"))
 
     def _presume_dead(self) -> None:
-        if self._status is None and self._question is not None:
+        if self._status is None and self._questions:
             self._fail("exited", WorkerExited(f"{self._about} closed the worker's channel"))
 
     def _conclude(self) -> None:
         """Attribute the death once channel and process are both gone."""
-        if not self._closed or self._status is None or self._question is None:
+        if not self._closed or self._status is None or not self._questions:
             return
         status = self._status
         if status == -signal.SIGKILL:  # we kill only after the question is settled
