@@ -126,10 +126,8 @@ class Sandbox:
 
         Raises ``InfrastructureFault``.
         """
-        crew = self._crew
-        worker = await crew.queue(jobs.probes(self.limits))
-        crew.discard(worker, "used")
-        return Layers(crew.layers.active, crew.layers.missing)
+        loaded = await self._crew.try_out(jobs.probes(self.limits))
+        return Layers(loaded.active, loaded.missing)
 
     # --- preparing ------------------------------------------------------------------------------
 

@@ -156,6 +156,12 @@ class Crew:
         del self._idle[worker]
         return worker
 
+    async def try_out(self, pool: Pool) -> wire.Loaded:
+        """Start a worker only to see what it is held by. Raises what its start raises."""
+        worker, self.layers = await self._load(pool)
+        worker.kill("used")
+        return self.layers
+
     def release(self, worker: Worker) -> None:
         """The worker has answered and may serve the next one."""
         pool = self._member_of.get(worker)
