@@ -18,6 +18,8 @@ from environments.catalogue import SHIPPED, Catalogue, Pack
 from environments.errors import EnvironmentFault, InvalidArguments, PackInvalid, UnknownTool
 from environments.sandbox.host import Description, Moment, Sandbox, SandboxLimits
 from environments.spec import Task, ToolSpec
+from environments.verifier import read_plan
+from environments.verifier.judge import Judge
 from snapshots import Branch, Mark, Snapshot, SnapshotStore
 
 WAIT = "wait"
@@ -27,11 +29,18 @@ class Environment:
     """One environment of the catalogue, opened. Holds no episode; every episode may share it."""
 
     def __init__(
-        self, pack: Pack, snapshot: Snapshot, description: Description, sandbox: Sandbox
+        self,
+        pack: Pack,
+        snapshot: Snapshot,
+        description: Description,
+        sandbox: Sandbox,
+        judge: Judge | None = None,
     ) -> None:
         self.pack = pack
         self.snapshot = snapshot
         self.sandbox = sandbox
+        self.judge = judge
+        """Judges the runs of those tasks that want one."""
         self.tables: Mapping[str, TableInfo] = description.tables
         self.tools: dict[str, ToolSpec] = {tool.name: tool for tool in description.tools}
         if pack.events:
@@ -45,9 +54,11 @@ class Environment:
             tool.name: jsonschema_rs.validator_for(tool.input_schema)
             for tool in self.tools.values()
         }
+        self._assertions: dict[str, Assertions] = {}
         for task in pack.tasks.values():
             try:
-                Assertions.parse(task.verifier, self.tables, self.tools)
+                self.assertions(task)
+                read_plan(task, pack)
             except PackInvalid as error:
                 raise PackInvalid(f"task {task.id}: {error.message}", hint=error.hint) from error
         self._prepared: dict[str, tuple[Mark, Moment]] = {}
@@ -77,6 +88,14 @@ class Environment:
         raise InvalidArguments(
             f"invalid arguments for {tool}: {'; '.join(problems)}", problems=problems
         )
+
+    def assertions(self, task: Task) -> Assertions:
+        """What ``task`` says of changes, states, calls and answers. Raises ``PackInvalid``."""
+        known = self._assertions.get(task.id)
+        if known is None or known.verifier is not task.verifier:
+            known = Assertions.parse(task.verifier, self.tables, self.tools)
+            self._assertions[task.id] = known
+        return known
 
     async def start(self, task: Task | None, seed: int) -> tuple[Branch, Moment]:
         """A fresh branch and clock where ``task`` begins (its ``initial`` statements applied).
@@ -113,10 +132,17 @@ class Environment:
 class Environments:
     """The opened environments of a catalogue, each built and described on first use."""
 
-    def __init__(self, catalogue: Catalogue, store: SnapshotStore, sandbox: Sandbox) -> None:
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        store: SnapshotStore,
+        sandbox: Sandbox,
+        judge: Judge | None = None,
+    ) -> None:
         self.catalogue = catalogue
         self.store = store
         self.sandbox = sandbox
+        self.judge = judge
         self._open: dict[str, Environment | EnvironmentFault] = {}
         self._locks: dict[str, anyio.Lock] = {}
 
@@ -152,7 +178,7 @@ class Environments:
             part = known.with_suffix(".part")
             part.write_bytes(msgspec.json.encode(description))
             part.replace(known)
-        return Environment(pack, snapshot, description, self.sandbox)
+        return Environment(pack, snapshot, description, self.sandbox, self.judge)
 
     async def _snapshot(self, pack: Pack) -> Snapshot:
         digest = pack.recipe.digest
@@ -171,15 +197,17 @@ async def open_environments(
     *,
     data_dir: Path | None = None,
     limits: SandboxLimits | None = None,
+    judge: Judge | None = None,
 ) -> AsyncIterator[Environments]:
     """Environments with workers of their own and no server, for notebooks, tests and the CLI.
 
     ``data_dir`` keeps built snapshots between uses; without it they live as long as the context.
+    ``judge`` judges the runs of tasks that want one.
     """
     with tempfile.TemporaryDirectory(prefix="envhub-") as scratch:
         store = SnapshotStore((data_dir or Path(scratch)) / "snapshots")
         async with Sandbox(limits or SandboxLimits()) as sandbox:
-            yield Environments(Catalogue(roots), store, sandbox)
+            yield Environments(Catalogue(roots), store, sandbox, judge)
 
 
 def _wait_tool(max_seconds: float) -> ToolSpec:

@@ -16,7 +16,7 @@ import time
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar, Unpack
 
 import anyio
 import msgspec
@@ -29,6 +29,7 @@ from environments.errors import (
     EnvhubError,
     EnvironmentChanged,
     EpisodeClosed,
+    EpisodeEnded,
     HorizonReached,
     InfrastructureFault,
     UnknownMark,
@@ -47,15 +48,30 @@ from environments.journal import (
 from environments.sandbox.host import Moment, Transition
 from environments.spec import Task, ToolSpec
 from environments.trajectory import Actor, Reward, Step, StepError
-from environments.verifier import Evidence, RewardMode, score_episode
+from environments.verifier import (
+    FORMAT_REWARD,
+    Attempt,
+    MalformedPolicy,
+    RewardMode,
+    changes_of,
+    is_malformed,
+    score_episode,
+)
 from snapshots import Branch, Changeset, Mark, decode_delta, encode_delta
 
-Status = Literal["live", "truncated", "closed"]
+Status = Literal["live", "truncated", "ended", "closed"]
 KEEP: Any = object()
 """``reset(task=KEEP)``: the task the episode already has."""
 
 T = TypeVar("T")
 _running: set[asyncio.Task[Any]] = set()
+
+
+class Rules(TypedDict, total=False):
+    """What an episode may be strict about."""
+
+    malformed: MalformedPolicy
+    """What a call of an unknown tool, or one whose arguments break its schema, comes to."""
 
 
 class _Bookmark(msgspec.Struct, frozen=True):
@@ -81,6 +97,7 @@ class Episode:
         self.horizon = environment.pack.spec.limits.max_steps
         self.reward: Reward | None = None
         self.answer: str | None = None
+        self.malformed: MalformedPolicy = "observe"
         self.closed = False
         self._journal = journal
         self._lock = asyncio.Lock()
@@ -98,6 +115,7 @@ class Episode:
         horizon: int | None = None,
         id: str | None = None,
         journal: Journal | None = None,
+        **rules: Unpack[Rules],
     ) -> Episode:
         """Begin an episode. ``horizon`` overrides the most steps that task and pack allow.
 
@@ -107,6 +125,7 @@ class Episode:
             raise AgentError(f"horizon is {horizon}", hint="an episode takes at least one step")
         episode = cls(environment, id or f"ep-{secrets.token_hex(8)}", journal or NoJournal())
         episode._asked_horizon = horizon
+        episode.malformed = rules.get("malformed", "observe")
         async with episode._lock:
             await episode._begin(None if task is None else environment.pack.task(task), seed)
         return episode
@@ -158,6 +177,7 @@ class Episode:
                 seed=seed,
                 horizon=horizon,
                 moment=moment,
+                malformed=self.malformed,
             ),
         )
         self._place(task, seed, horizon, branch, moment)
@@ -184,6 +204,7 @@ class Episode:
                 branch, _ = await self.environment.start(task, record.seed)
                 self._place(task, record.seed, record.horizon, branch, record.moment)
                 self._asked_horizon = record.horizon
+                self.malformed = record.malformed
                 if record.pages is not None:
                     self.branch.rewind(
                         Branch.decode(record.pages, self.environment.snapshot).mark()
@@ -224,9 +245,12 @@ class Episode:
 
     @property
     def status(self) -> Status:
-        """``truncated`` once the horizon is reached, which is not the same as ended."""
+        """``truncated`` once the horizon is reached, which is not the same as ``ended``: by a
+        malformed call, where the episode is strict about those."""
         if self.closed:
             return "closed"
+        if self.malformed == "end" and any(map(is_malformed, self._steps[-1:])):
+            return "ended"
         return "truncated" if len(self._steps) >= self.horizon else "live"
 
     @property
@@ -254,8 +278,9 @@ class Episode:
         """Take one step. Whatever the tool, the agent or the pack did comes back as the step.
 
         A ``call_key`` seen before answers the recorded step and does nothing. Raises
-        ``HorizonReached``, ``EpisodeClosed``, ``CallKeyReused`` and ``InfrastructureFault``. A
-        caller that is cancelled goes at once; a step that has begun ends all the same.
+        ``HorizonReached``, ``EpisodeClosed``, ``EpisodeEnded``, ``CallKeyReused`` and
+        ``InfrastructureFault``. A caller that is cancelled goes at once; a step that has begun ends
+        all the same.
         """
         return await _unhurried(self._call(tool, arguments, call_key))
 
@@ -264,6 +289,10 @@ class Episode:
             if call_key is not None and (known := self._by_key.get(call_key)) is not None:
                 return _repeat(known, tool, arguments)
             self._require_open()
+            if self.status == "ended":
+                raise EpisodeEnded(
+                    f"episode {self.id} ended with a malformed call", hint="score it, or reset it"
+                )
             if len(self._steps) >= self.horizon:
                 raise HorizonReached(
                     f"episode {self.id} has taken its {self.horizon} steps",
@@ -293,6 +322,8 @@ class Episode:
             call_key=call_key,
             output=transition.output,
         )
+        if self.malformed != "observe" and is_malformed(step):
+            step = msgspec.structs.replace(step, reward=FORMAT_REWARD[self.malformed])
         before = self.branch.mark()
         delta = transition.delta
         try:
@@ -366,7 +397,7 @@ class Episode:
             child = Episode(self.environment, id or f"ep-{secrets.token_hex(8)}", self._journal)
             child._place(self.task, self.seed, self.horizon, self.branch.fork(), self._moment)
             child._start, child._steps = self._start, list(self._steps)
-            child._asked_horizon = self._asked_horizon
+            child._asked_horizon, child.malformed = self._asked_horizon, self.malformed
             pages = child.branch.encode() if self._journal.keeps_pages else None
             with anyio.CancelScope(shield=True):
                 await self._journal.append(
@@ -380,6 +411,7 @@ class Episode:
                         moment=self._moment,
                         pages=pages,
                         steps=tuple(self._steps),
+                        malformed=self.malformed,
                     ),
                 )
             return child
@@ -402,13 +434,7 @@ class Episode:
 
         Raises ``UnknownMark`` for a mark this episode has since been rewound past.
         """
-        first = self._first_step(since)
-        net = Changeset.from_json({})
-        for step in self._steps[first:]:
-            for change in step.changes:
-                if actor is None or change.actor == actor:
-                    net = net.concat(Changeset.from_json(change.changes), gaps=actor is not None)
-        return net
+        return changes_of(self._steps[self._first_step(since) :], actor)
 
     def _first_step(self, since: str | int | None) -> int:
         if since is None:
@@ -426,10 +452,11 @@ class Episode:
             )
         return count
 
-    async def score(self, answer: str | None = None, mode: RewardMode = "binary") -> Reward:
-        """Judge the run so far. Never raises for a verifier that fails: the reward is *unset*.
+    async def score(self, answer: str | None = None, mode: RewardMode | None = None) -> Reward:
+        """Judge the run so far, as the task declares its reward unless ``mode`` says otherwise.
 
-        Raises ``AgentError`` if the episode has no task.
+        Never raises for a verifier that fails: the reward is *unset*. Raises ``AgentError`` if the
+        episode has no task.
         """
         async with self._lock:
             if self.task is None:
@@ -437,15 +464,32 @@ class Episode:
                     f"episode {self.id} has no task to score", hint="reset it with a task"
                 )
             with anyio.CancelScope(shield=True):
-                start = Branch(self.environment.snapshot)
-                start.rewind(self._start)
-                evidence = Evidence(start, self._moment, self.changes(actor="agent"), answer)
+                environment = self.environment
                 reward = await score_episode(
-                    self.environment.sandbox, self.environment.pack, self.task, evidence, mode
+                    environment.sandbox,
+                    environment.pack,
+                    self.task,
+                    self.attempt(self.task, answer),
+                    mode,
+                    environment.judge,
                 )
                 await self._journal.append(self.id, Scored(reward, answer))
             self.reward, self.answer = reward, answer
             return reward
+
+    def attempt(self, task: Task, answer: str | None = None) -> Attempt:
+        """The run so far as ``score`` judges it by the verifier of ``task``."""
+        start = Branch(self.environment.snapshot)
+        start.rewind(self._start)
+        return Attempt(
+            start=start,
+            end=self.branch.fork(),
+            moment=self._moment,
+            steps=tuple(self._steps),
+            answer=answer,
+            malformed=self.malformed,
+            probes=self.environment.assertions(task).probes,
+        )
 
     def _require_open(self) -> None:
         if self.closed:

@@ -66,6 +66,12 @@ class EpisodeClosed(AgentError):
     code = "EPISODE_CLOSED"
 
 
+class EpisodeEnded(AgentError):
+    """The episode is strict about malformed calls, and its last one was malformed."""
+
+    code = "EPISODE_ENDED"
+
+
 class UnknownMark(AgentError):
     code = "UNKNOWN_MARK"
 
@@ -108,6 +114,18 @@ class WorkerExited(EnvironmentFault):
     """The pack's code ended its worker (``sys.exit``, a segmentation fault, out of memory)."""
 
     code = "WORKER_EXITED"
+
+
+class VerifierFailed(EnvironmentFault):
+    """A pack's own verifier raised, wrote, or answered what is no verdict; names its line."""
+
+    code = "VERIFIER_FAILED"
+
+
+class ForgedChanges(EnvironmentFault):
+    """The rows on an episode's pages are not what its workers said they had changed."""
+
+    code = "FORGED_CHANGES"
 
 
 class BadResult(EnvironmentFault):

@@ -12,6 +12,7 @@ import msgspec
 
 from environments.sandbox.wire import Moment
 from environments.trajectory import Reward, Step
+from environments.verifier import MalformedPolicy
 
 
 class Opened(msgspec.Struct, frozen=True, tag="opened"):
@@ -25,6 +26,7 @@ class Opened(msgspec.Struct, frozen=True, tag="opened"):
     moment: Moment
     pages: bytes | None = None
     steps: tuple[Step, ...] = ()
+    malformed: MalformedPolicy = "observe"
 
 
 class Stepped(msgspec.Struct, frozen=True, tag="stepped"):

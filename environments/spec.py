@@ -7,7 +7,7 @@ wire. All structs are frozen and refuse unknown fields, so a typo is an error an
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -16,6 +16,9 @@ Isolation = Literal["environment", "episode", "call"]
 OnError = Literal["rollback", "keep"]
 Difficulty = Literal["easy", "medium", "hard", "expert"]
 Split = Literal["train", "validation", "test"]
+VERIFIERS: Final = "verifiers.py"
+"""Where a pack keeps the functions that judge, unless a task says otherwise."""
+CodeKind = Literal["native", "awm_sql", "awm_code", "envscaler"]
 
 
 class Spec(
@@ -100,6 +103,42 @@ class OracleCall(Spec, frozen=True, kw_only=True):
     arguments: dict[str, Any] = {}
     expect_error: str | None = None
     """The error code this call must answer with, where the task is about meeting an error."""
+    optional: bool = False
+    """Whether the task is solved without it too, though it changes rows (a courtesy)."""
+
+
+class Check(Spec, frozen=True, kw_only=True):
+    """One function of an EnvScaler checklist. ``code`` holds its source; without it ``function``
+    is looked for in the verifier's file."""
+
+    item: str = ""
+    """What it checks, in words."""
+    code: str = ""
+    function: str = "check_func"
+    weight: float = 1.0
+
+
+class Document(Spec, frozen=True, kw_only=True):
+    """A table whose rows are the entries of a state document: names, and values in JSON."""
+
+    table: str
+    name: str = "name"
+    value: str = "value"
+
+
+class CodeVerifier(Spec, frozen=True, kw_only=True):
+    """``code`` of a verifier: functions of the pack that judge. See docs/verifiers.md."""
+
+    kind: CodeKind
+    file: str = VERIFIERS
+    function: str = ""
+    """By default the first function of the file whose name begins with ``verify``."""
+    weight: float = 1.0
+    checks: tuple[Check, ...] = ()
+    document: Document | None = None
+    """By default the document holds every table by its name, and every row by its key."""
+    raising: Literal["fault", "fails"] = "fault"
+    """Whether a check that raises is the pack's fault, or has simply not passed."""
 
 
 class Task(Spec, frozen=True, kw_only=True):

@@ -52,6 +52,8 @@ class Step(Record, frozen=True, kw_only=True):
     call_key: str | None = None
     output: str = ""
     """What the tool printed; never shown to the agent."""
+    reward: float | None = None
+    """What the call earned by its form, where the episode is strict about malformed calls."""
 
     @property
     def is_error(self) -> bool:
@@ -66,6 +68,22 @@ class Component(Record, frozen=True, kw_only=True):
     weight: float
     reason: str
     """Why, in terms of rows; empty where it passed and there is nothing to say."""
+    score: float | None = None
+    """How far it holds, from 0 to 1, where that is more than yes or no."""
+
+    @property
+    def earned(self) -> float:
+        """Its share of ``weight``."""
+        return float(self.passed) if self.score is None else self.score
+
+
+class Term(Record, frozen=True, kw_only=True):
+    """One summand of a reward: ``weight`` times ``value``."""
+
+    name: str
+    weight: float
+    value: float
+    reason: str = ""
 
 
 class Reward(Record, frozen=True, kw_only=True):
@@ -76,6 +94,8 @@ class Reward(Record, frozen=True, kw_only=True):
     outcome: Outcome
     mode: str = "binary"
     components: tuple[Component, ...] = ()
+    terms: tuple[Term, ...] = ()
+    """What ``value`` is the sum of, before it is held within its bounds."""
     reason: str = ""
     failure_kind: FaultKind | None = None
 

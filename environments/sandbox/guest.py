@@ -1,7 +1,8 @@
 """A worker: confined, then given one job, then asked until its socket closes.
 
-A worker is one of three and never another: it runs a pack's tools (and never sees a verifier), it
-judges changes (and never loads tools), or it builds a database.
+A worker is one of four and never another: it runs a pack's tools (and never sees a verifier), it
+judges runs by assertions (and never loads the pack's code), it runs the verifiers that a pack wrote
+itself (and never its tools), or it builds a database.
 """
 
 from __future__ import annotations
@@ -11,28 +12,25 @@ import random
 import socket
 import uuid
 from collections.abc import Callable
-from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import apsw
 import msgspec
 
-from environments.assertions import Assertions, DatabaseState, Evidence, TableInfo
 from environments.errors import EnvhubError, InfrastructureFault, PackInvalid
 from environments.runtimes import native
 from environments.runtimes.program import Program
 from environments.sandbox import wire
 from environments.sandbox.clock import StandingClock
 from environments.sandbox.confine.layers import Confinement
+from environments.sandbox.examiner import Examiner
 from environments.sandbox.output import Output
-from environments.sandbox.stage import Stage, Views, seeded_uuid4, step_error
-from snapshots.changeset import Changeset
+from environments.sandbox.scorer import Scorer, tables_of
+from environments.sandbox.stage import Stage, seeded_uuid4, step_error
 from snapshots.errors import BuildFailed, SnapshotsError
 from snapshots.pages import PageDelta, Snapshot
-from snapshots.shapes import read_shapes
 from snapshots.store import build_database
-from snapshots.workspace import Workspace
 
 RUNTIMES: Final[dict[str, Callable[[Path], Program]]] = {"native": native.load}
 _USUAL_FRAME_BYTES = 256 * 1024
@@ -65,19 +63,23 @@ def _begin(
     request: wire.AnyRequest, output: Output, confinement: Confinement
 ) -> tuple[Job | None, bytearray]:
     """Confine this process, then take up the job that the first request names."""
-    assert isinstance(request, wire.LoadTools | wire.LoadScorer | wire.LoadBuilder)
+    assert isinstance(
+        request, wire.LoadTools | wire.LoadScorer | wire.LoadExaminer | wire.LoadBuilder
+    )
     layers = confinement.apply(request.limits)
     try:
         job: Job
         if isinstance(request, wire.LoadTools):
             job = _Player(request, output)
         elif isinstance(request, wire.LoadScorer):
-            job = _Scorer(request)
+            job = Scorer(request)
+        elif isinstance(request, wire.LoadExaminer):
+            job = Examiner(request, output)
         else:
             job = _Builder()
     except (EnvhubError, SnapshotsError, apsw.Error, OSError) as error:
         return None, _refusal(request.id, error)
-    return job, _accepted(request.id, wire.Loaded(layers.active, layers.missing))
+    return job, wire.accepted(request.id, wire.Loaded(layers.active, layers.missing))
 
 
 def _answer(job: Job, request: wire.AnyRequest) -> bytearray:
@@ -85,12 +87,6 @@ def _answer(job: Job, request: wire.AnyRequest) -> bytearray:
         return job.answer(request)
     except (EnvhubError, SnapshotsError, apsw.Error, OSError) as error:
         return _refusal(request.id, error)
-
-
-def _accepted(id: int, payload: Any, delta: PageDelta | None = None) -> bytearray:
-    return wire.encode_frame(
-        wire.Reply(id=id, refused=False, payload=msgspec.json.encode(payload), delta=delta)
-    )
 
 
 def _refusal(id: int, error: Exception) -> bytearray:
@@ -168,7 +164,7 @@ class _Player:
                 return self._report(request, self._stage.play(request))
             case wire.Describe():
                 tools = tuple(self._program.tools.values())
-                return _accepted(request.id, wire.Description(tools, _tables(self._snapshot)))
+                return wire.accepted(request.id, wire.Description(tools, tables_of(self._snapshot)))
         raise PackInvalid("a worker of tools was asked for something else")
 
     def _report(
@@ -176,7 +172,7 @@ class _Player:
     ) -> bytearray:
         report, delta = done
         try:
-            frame = _accepted(request.id, report, delta)
+            frame = wire.accepted(request.id, report, delta)
             size = len(frame) - wire.HEADER_BYTES
             problem = f"the result and changed pages take {size} bytes"
         except (ValueError, TypeError, RecursionError, MemoryError) as error:
@@ -186,32 +182,7 @@ class _Player:
             self._stage.settle(request.view.slot, committed=delta is not None)
             return frame
         self._stage.settle(request.view.slot, committed=False)
-        return _accepted(request.id, self._stage.bad_result(problem, report))
-
-
-class _Scorer:
-    """Judges changes on the initial state. Loads no code of the pack."""
-
-    def __init__(self, request: wire.LoadScorer) -> None:
-        self._snapshot = Snapshot.open(Path(request.snapshot_path), request.snapshot_digest)
-        self._workspace = Workspace(self._snapshot)
-        self._views = Views(self._snapshot)
-        self._tables = _tables(self._snapshot)
-        self._parse = lru_cache(256)(self._parse_verifier)
-
-    def _parse_verifier(self, verifier: bytes) -> Assertions:
-        return Assertions.parse(msgspec.json.decode(verifier), self._tables)
-
-    def answer(self, request: wire.AnyRequest) -> bytearray:
-        if not isinstance(request, wire.Score):
-            raise PackInvalid("a worker that judges was asked for something else")
-        branch = self._views.show(request.view)
-        assertions = self._parse(request.verifier)
-        changes = Changeset.from_json(msgspec.json.decode(request.changes))
-        with self._workspace.mount(branch, clock_ms=request.clock_ms, read_only=True) as mount:
-            state = DatabaseState(mount.connection, self._tables)
-            evidence = Evidence(changes, state, state, Changeset(), request.answer)
-            return _accepted(request.id, tuple(assertions.evaluate(evidence)))
+        return wire.accepted(request.id, self._stage.bad_result(problem, report))
 
 
 class _Builder:
@@ -221,14 +192,4 @@ class _Builder:
         if not isinstance(request, wire.Build):
             raise PackInvalid("a worker that builds was asked for something else")
         build_database(request.recipe, Path(request.path))
-        return _accepted(request.id, None)
-
-
-def _tables(snapshot: Snapshot) -> dict[str, TableInfo]:
-    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    connection = apsw.Connection(f"{snapshot.path.absolute().as_uri()}?immutable=1", flags=flags)
-    try:
-        shapes = read_shapes(connection)
-    finally:
-        connection.close()
-    return {name: TableInfo(shape.columns, shape.key) for name, shape in shapes.items()}
+        return wire.accepted(request.id, None)

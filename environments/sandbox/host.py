@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import tempfile
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,71 +20,47 @@ from typing import Any, Self
 
 import msgspec
 
+from environments.assertions import OK, ProbeCall, ProbeResult
 from environments.catalogue import Pack
-from environments.errors import FrameRejected, InvalidArguments, WorkerLost
-from environments.sandbox import jobs, wire
+from environments.errors import EnvironmentFault, FrameRejected, InvalidArguments, WorkerLost
+from environments.sandbox import jobs, judging, wire
 from environments.sandbox.confine.layers import Layers
 from environments.sandbox.jobs import milliseconds
+from environments.sandbox.judging import Judged, Trial
 from environments.sandbox.pool import Crew, OnEvent, Pool, SandboxLimits
 from environments.sandbox.questions import (
     Agenda,
     Told,
-    read_components,
+    check_actors,
     read_description,
     read_nothing,
     read_report,
 )
-from environments.sandbox.wire import Description, Moment
+from environments.sandbox.statistics import PoolStatistics, Statistics, statistics_of
+from environments.sandbox.transition import Transition, transition_of
+from environments.sandbox.wire import Case, Description, Findings, Moment
 from environments.sandbox.worker import Overtaken, Question
-from environments.trajectory import Change, Component, StepError
+from environments.spec import CodeVerifier
+from environments.trajectory import Step
 from snapshots.branch import Branch
-from snapshots.pages import PageDelta, Snapshot
+from snapshots.pages import Snapshot
 
 __all__ = [
+    "Case",
     "Description",
+    "Findings",
+    "Judged",
     "Layers",
     "Moment",
+    "PoolStatistics",
     "Sandbox",
     "SandboxLimits",
     "Statistics",
     "Transition",
+    "Trial",
 ]
 
 log = logging.getLogger(__name__)
-
-
-class Transition(msgspec.Struct, frozen=True, kw_only=True):
-    """What one operation did. Nothing of it is in the branch until the caller commits ``delta``."""
-
-    moment: Moment
-    result: Any = None
-    error: StepError | None = None
-    delta: PageDelta | None = None
-    commits: tuple[Change, ...] = ()
-    output: str = ""
-    """What the tool printed, at most ``limits.output_bytes`` of it."""
-
-
-class PoolStatistics(msgspec.Struct, frozen=True):
-    workers: int
-    idle: int
-    starting: int
-    queued: int
-
-
-class Statistics(msgspec.Struct, frozen=True):
-    """Workers now, and what became of those before."""
-
-    environments: dict[str, PoolStatistics]
-    workers: int
-    queued: int
-    starts: int
-    ends: dict[str, int]
-    """How many workers ended, by reason: evicted, idle, deadline, exited, lost, frame, …"""
-    resident_bytes: int
-    """Resident memory of all workers when last sampled, what they share counted each time."""
-    layers: tuple[str, ...]
-    missing_layers: tuple[str, ...]
 
 
 def _warn(kind: str, environment: str, **fields: object) -> None:
@@ -100,6 +77,7 @@ class Sandbox:
         self._on_event = on_event
         self._crew_now: Crew | None = None
         self._agendas: dict[str, Agenda] = {}
+        self._files: tempfile.TemporaryDirectory[str] | None = None
 
     async def __aenter__(self) -> Self:
         """Start the zygote. Raises ``InfrastructureFault`` if it does not come up."""
@@ -120,6 +98,9 @@ class Sandbox:
         if self._crew_now is not None:
             closing = asyncio.ensure_future(self._crew_now.close())
             await asyncio.shield(closing)
+        if self._files is not None:
+            self._files.cleanup()
+            self._files = None
 
     async def layers(self) -> Layers:
         """What a worker is held by here; one is started to find out.
@@ -171,7 +152,13 @@ class Sandbox:
         Raises ``ToolTimedOut``, ``WorkerExited``, ``FrameRejected``, ``PackInvalid`` and
         ``InfrastructureFault``.
         """
-        encoded = msgspec.json.encode(arguments)
+        pool = self._players(pack, branch.snapshot, branch)
+        return await self._call(pool, pack, branch, moment, ProbeCall(tool, dict(arguments)))
+
+    async def _call(
+        self, pool: Pool, pack: Pack, branch: Branch, moment: Moment, made: ProbeCall
+    ) -> Transition:
+        tool, encoded = made.tool, msgspec.json.encode(made.arguments)
         after_ms = moment.clock_ms + milliseconds(pack.spec.clock.step_seconds)
         due = self._due(pack, moment.clock_ms, after_ms)
 
@@ -180,14 +167,14 @@ class Sandbox:
             return wire.Call(id=id, view=view, moment=moment, tool=tool, arguments=encoded, due=due)
 
         question = Question(tool, pack.spec.limits.call_seconds, request, read_report, branch)
-        pool = self._players(pack, branch.snapshot, branch)
         told: Told = await self._ask(pool, question)
+        check_actors(told, tool, due, agent=True)
         after = told.report.moment
         if after is not None and (after.clock_ms, after.seed) != (after_ms, moment.seed):
             raise FrameRejected(f"the worker for {tool} moved the clock or the seed")
         if after is None and told.delta is not None:
             raise FrameRejected(f"the worker for {tool} changed rows in no time")
-        return _transition(told, after or moment, pack)
+        return transition_of(told, after or moment, pack)
 
     async def wait(self, pack: Pack, branch: Branch, moment: Moment, seconds: float) -> Transition:
         """Let time pass; events that come due happen in order. The result is the time after.
@@ -203,7 +190,8 @@ class Sandbox:
         after = msgspec.structs.replace(moment, clock_ms=after_ms)
         if not due:
             return Transition(result={"now": now}, moment=after)
-        played = await self._play(pack, branch, moment, due)
+        pool = self._players(pack, branch.snapshot, branch)
+        played = await self._play(pool, pack, branch, moment, due)
         if played.error is not None:
             return played
         after = msgspec.structs.replace(played.moment, clock_ms=after_ms)
@@ -212,70 +200,92 @@ class Sandbox:
     async def prepare(
         self, pack: Pack, branch: Branch, moment: Moment, statements: Sequence[str]
     ) -> Transition:
-        """Run SQL as the world, at the present moment. Raises what ``call`` raises."""
+        """Run SQL as the world, at the present moment, in a worker that no agent ever had to do
+        with: episodes rest on what comes of it. Raises what ``call`` raises."""
         script = wire.Script(statements=tuple(statements), at_ms=moment.clock_ms)
-        return await self._play(pack, branch, moment, (script,))
+        pool = self._players(pack, branch.snapshot, None, aside=True)
+        return await self._play(pool, pack, branch, moment, (script,))
+
+    # --- judging a run ----------------------------------------------------------------------------
 
     async def score(
         self,
         pack: Pack,
-        branch: Branch,
-        moment: Moment,
-        verifier: Mapping[str, Any],
-        changes: Mapping[str, Any],
-        answer: str | None,
-    ) -> tuple[Component, ...]:
-        """Judge ``changes`` on the initial state that ``branch`` is, in a worker without tools.
+        trial: Trial,
+        verifier: Mapping[str, Any] | None,
+        case: Case,
+        *,
+        rebuild: bool = False,
+    ) -> Judged:
+        """Judge a run by assertions, in a worker that never loads the pack's code; without a
+        ``verifier`` only see whether the run's record is true.
 
-        Raises ``PackInvalid``, ``ToolTimedOut``, ``WorkerExited`` and ``InfrastructureFault``.
+        Raises ``ForgedChanges``, ``PackInvalid``, ``ToolTimedOut``, ``WorkerExited`` and
+        ``InfrastructureFault``.
         """
-        rules, made = msgspec.json.encode(verifier), msgspec.json.encode(changes)
-
-        def request(id: int, view: wire.View | None) -> wire.Request:
-            assert view is not None
-            return wire.Score(
-                id=id,
-                view=view,
-                clock_ms=moment.clock_ms,
-                verifier=rules,
-                changes=made,
-                answer=answer,
-            )
-
         seconds = self.limits.score_timeout_seconds
-        what = f"scoring {pack.spec.name}"
-        question = Question(what, seconds, request, read_components, branch)
-        judged: tuple[Component, ...]
-        judged = await self._ask(self._scorers(pack, branch.snapshot), question)
+        question = judging.scoring(trial, verifier, case, seconds, rebuild=rebuild)
+        judged: Judged = await self._ask(self._scorers(pack, trial.initial.snapshot), question)
         return judged
+
+    async def examine(
+        self,
+        pack: Pack,
+        trial: Trial,
+        code: CodeVerifier,
+        steps: Sequence[Step],
+        answer: str | None,
+    ) -> Findings:
+        """Run a verifier the pack wrote itself, in a worker that never loads its tools.
+
+        Raises ``VerifierFailed``, ``ToolTimedOut``, ``WorkerExited``, ``FrameRejected`` and
+        ``InfrastructureFault``.
+        """
+        snapshot, run = trial.initial.snapshot, (steps, answer)
+        folder = self._folder(f"{pack.digest[:16]}-{snapshot.digest[:16]}")
+        key = ("examine", pack.digest, snapshot.digest)
+        pool = self._pool(key, lambda: jobs.examiners(pack, snapshot, folder, self.limits))
+        seconds = self.limits.score_timeout_seconds
+        findings: Findings
+        if not code.kind.startswith("awm"):
+            question = judging.examining(trial, code, None, run, seconds)
+            findings = await self._ask(pool, question)
+            return findings
+        async with judging.database_files(trial, folder) as paths:
+            question = judging.examining(trial, code, paths, run, seconds)
+            findings = await self._ask(pool, question)
+        return findings
+
+    async def probe(
+        self, pack: Pack, branch: Branch, moment: Moment, calls: Sequence[ProbeCall]
+    ) -> tuple[ProbeResult, ...]:
+        """What read-only tools answer on a state, by workers that no agent ever had to do with.
+
+        Raises what ``call`` raises, and ``EnvironmentFault`` for a tool that is at fault.
+        """
+        results = []
+        for call in calls:
+            pool = self._players(pack, branch.snapshot, None, aside=True)
+            done = await self._call(pool, pack, branch, moment, call)
+            if done.error is not None and done.error.kind != "agent":
+                raise EnvironmentFault(f"probe {call.tool}: {done.error.message}")
+            ended = done.error.code if done.error else OK
+            results.append(ProbeResult(ended, done.result))
+        return tuple(results)
 
     def statistics(self) -> Statistics:
         """What is there now; cheap."""
-        crew = self._crew
-        environments: dict[str, PoolStatistics] = {}
-        for pool in crew.pools.values():
-            before = environments.get(pool.environment, PoolStatistics(0, 0, 0, 0))
-            environments[pool.environment] = PoolStatistics(
-                before.workers + pool.workers,
-                before.idle + len(pool.idle),
-                before.starting + pool.starting,
-                before.queued + len(pool.waiters),
-            )
-        return Statistics(
-            environments,
-            sum(each.workers for each in environments.values()),
-            sum(each.queued for each in environments.values()),
-            crew.starts,
-            dict(crew.ends),
-            crew.resident_bytes,
-            crew.layers.active,
-            crew.layers.missing,
-        )
+        return statistics_of(self._crew)
 
     # --- one operation --------------------------------------------------------------------------
 
     async def _play(
-        self, pack: Pack, branch: Branch, moment: Moment, scripts: tuple[wire.Script, ...]
+        self,
+        pool: Pool,
+        pack: Pack,
+        branch: Branch,
+        moment: Moment,
+        scripts: tuple[wire.Script, ...],
     ) -> Transition:
         def request(id: int, view: wire.View | None) -> wire.Request:
             assert view is not None
@@ -283,13 +293,13 @@ class Sandbox:
 
         what = f"the events of {pack.spec.name}"
         question = Question(what, pack.spec.limits.call_seconds, request, read_report, branch)
-        pool = self._players(pack, branch.snapshot, branch)
         told: Told = await self._ask(pool, question)
+        check_actors(told, what, scripts, agent=False)
         if told.report.error is not None:
-            return _transition(told._replace(delta=None), moment, pack)
+            return transition_of(told._replace(delta=None), moment, pack)
         writes = moment.counters.get(wire.WRITES, 0) + 1
         after = msgspec.structs.replace(moment, counters={**moment.counters, wire.WRITES: writes})
-        return _transition(told, after, pack)
+        return transition_of(told, after, pack)
 
     async def _ask(self, pool: Pool, question: Question) -> Any:
         """Put the question to a worker; once more to another if the first was lost."""
@@ -325,10 +335,13 @@ class Sandbox:
             pool = self._crew.pools[key] = make()
         return pool
 
-    def _players(self, pack: Pack, snapshot: Snapshot, branch: Branch | None) -> Pool:
-        """Workers with the pack's tools: for all its episodes, or for this one alone."""
+    def _players(
+        self, pack: Pack, snapshot: Snapshot, branch: Branch | None, *, aside: bool = False
+    ) -> Pool:
+        """Workers with the pack's tools: for all its episodes, or for this one alone; ``aside``
+        those that are kept from agents."""
         owner = branch if pack.spec.isolation == "episode" else None
-        key = ("tools", pack.digest, snapshot.digest, id(owner))
+        key = ("aside" if aside else "tools", pack.digest, snapshot.digest, id(owner))
         return self._pool(key, lambda: jobs.players(pack, snapshot, owner, self.limits))
 
     def _scorers(self, pack: Pack, snapshot: Snapshot) -> Pool:
@@ -339,6 +352,14 @@ class Sandbox:
         key = ("build", pack.digest, path)
         return self._pool(key, lambda: jobs.builders(pack, path, self.limits))
 
+    def _folder(self, name: str) -> Path:
+        """A folder of this sandbox's own, gone when it closes."""
+        if self._files is None:
+            self._files = tempfile.TemporaryDirectory(prefix="envhub-states-")
+        folder = Path(self._files.name) / name
+        folder.mkdir(exist_ok=True)
+        return folder
+
     def _due(self, pack: Pack, after_ms: int, until_ms: int) -> tuple[wire.Script, ...]:
         """The events with a time in (after, until], in order."""
         if not pack.events:
@@ -347,15 +368,3 @@ class Sandbox:
         if agenda is None:
             agenda = self._agendas[pack.digest] = Agenda(pack)
         return agenda.between(after_ms, until_ms)
-
-
-def _transition(told: Told, moment: Moment, pack: Pack) -> Transition:
-    report = told.report
-    return Transition(
-        moment=moment,
-        result=report.result,
-        error=report.error,
-        delta=told.delta,
-        commits=told.commits,
-        output=report.output[: pack.spec.limits.output_bytes + 64],
-    )

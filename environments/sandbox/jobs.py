@@ -9,6 +9,7 @@ from environments.catalogue import Pack
 from environments.runtimes.native import SOURCE
 from environments.sandbox import wire
 from environments.sandbox.pool import Pool, SandboxLimits
+from environments.spec import VERIFIERS
 from snapshots.branch import Branch
 from snapshots.pages import Snapshot
 
@@ -36,6 +37,27 @@ def scorers(pack: Pack, snapshot: Snapshot, limits: SandboxLimits) -> Pool:
             limits=confinement,
             snapshot_path=str(snapshot.path.absolute()),
             snapshot_digest=snapshot.digest,
+        )
+
+    return Pool(pack.spec.name, load, limits.workers_per_environment)
+
+
+def examiners(pack: Pack, snapshot: Snapshot, folder: Path, limits: SandboxLimits) -> Pool:
+    """Workers that run the verifiers a pack wrote itself; ``folder`` is where states lie that
+    these want as files."""
+    codes = (task.verifier.get("code", {}) for task in pack.tasks.values())
+    names = {str(code.get("file", VERIFIERS)) for code in codes if isinstance(code, dict)}
+    files = (str(pack.path.absolute() / name) for name in sorted(names))
+    confinement = _confinement(pack, snapshot, limits, (*files, str(folder)))
+
+    def load(id: int) -> wire.Request:
+        return wire.LoadExaminer(
+            id=id,
+            limits=confinement,
+            pack_path=str(pack.path.absolute()),
+            snapshot_path=str(snapshot.path.absolute()),
+            snapshot_digest=snapshot.digest,
+            output_bytes=pack.spec.limits.output_bytes,
         )
 
     return Pool(pack.spec.name, load, limits.workers_per_environment)

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from environments.catalogue import Pack
-from environments.errors import EnvhubError, FrameRejected, InfrastructureFault, PackInvalid
+from environments.errors import (
+    EnvhubError,
+    ForgedChanges,
+    FrameRejected,
+    InfrastructureFault,
+    PackInvalid,
+    VerifierFailed,
+)
 from environments.sandbox import wire
 from environments.sandbox.worker import Question
 from environments.trajectory import Change
@@ -104,6 +111,19 @@ def read_report(question: Question, reply: wire.Reply) -> Told:
     return Told(report, commits, delta)
 
 
+def check_actors(told: Told, what: str, due: Sequence[wire.Script], *, agent: bool) -> None:
+    """Refuse changes said to be those of somebody who did not act.
+
+    Raises ``FrameRejected``: a tool that blames its writes on the world would escape the frame.
+    """
+    events = {script.event for script in due}
+    for change in told.commits:
+        mine = change.actor == "agent" and change.event is None
+        world = change.actor == "environment" and change.event in events
+        if not (world or (mine and agent)):
+            raise FrameRejected(f"the worker for {what} tells changes of {change.actor}")
+
+
 def _read_changes(encoded: msgspec.Raw) -> dict[str, Any]:
     """Changes as they came, if ``Changeset.from_json`` takes them; tells at a fraction of its cost.
 
@@ -122,7 +142,7 @@ def _read_changes(encoded: msgspec.Raw) -> dict[str, Any]:
 
 
 FAULTS: dict[str, type[EnvhubError]] = {
-    fault.code: fault for fault in (PackInvalid, InfrastructureFault)
+    fault.code: fault for fault in (PackInvalid, VerifierFailed, ForgedChanges, InfrastructureFault)
 }
 
 
@@ -151,3 +171,4 @@ read_loaded = _reading(wire.decode_loaded)
 read_nothing = _reading(wire.decode_nothing)
 read_description = _reading(wire.decode_description)
 read_components = _reading(wire.decode_components)
+read_findings = _reading(wire.decode_findings)

@@ -161,7 +161,7 @@ class Score(Request, frozen=True, tag=7):
     final: View
     clock_ms: int
     verifier: bytes
-    """JSON, as the task has it."""
+    """JSON, as the task has it; empty to judge nothing."""
     case: bytes
     """JSON of a ``Case``."""
     rebuild: bool

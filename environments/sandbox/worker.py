@@ -32,23 +32,31 @@ class Overtaken(Exception):
 
 
 class Question:
-    """One thing to ask of a worker. ``answer`` is what ``read`` makes of the reply."""
+    """One thing to ask of a worker. ``answer`` is what ``read`` makes of the reply.
 
-    __slots__ = ("answer", "branch", "id", "read", "request", "seconds", "slot", "what", "worker")
+    ``request`` is given the id to answer to and a view of ``branch`` (None without one), then one
+    of ``beside`` if that is given.
+    """
+
+    __slots__ = (
+        "answer", "beside", "branch", "id", "read", "request", "seconds", "slot", "what", "worker",
+    )  # fmt: skip
 
     def __init__(
         self,
         what: str,
         seconds: float,
-        request: Callable[[int, wire.View | None], wire.Request],
+        request: Callable[..., wire.Request],
         read: Callable[[Question, wire.Reply], Any],
         branch: Branch | None = None,
+        beside: Branch | None = None,
     ) -> None:
         self.what = what
         self.seconds = seconds
         self.request = request
         self.read = read
         self.branch = branch
+        self.beside = beside
         self.slot = id(branch)  # if another branch is taken for it, only more pages are sent
         self.id = 0
         self.worker: Worker | None = None
@@ -56,7 +64,7 @@ class Question:
 
     def again(self) -> Question:
         """The same question, to be asked of another worker."""
-        return Question(self.what, self.seconds, self.request, self.read, self.branch)
+        return Question(self.what, self.seconds, self.request, self.read, self.branch, self.beside)
 
     def fail(self, error: EnvhubError | Overtaken) -> None:
         if not self.answer.done():
@@ -129,8 +137,10 @@ class Worker(asyncio.Protocol):
         self._asked += 1
         question.id, question.worker = self._asked, self
         branch = question.branch
-        view = self.known.view(question.slot, branch) if branch is not None else None
-        frame = wire.encode_frame(question.request(self._asked, view))
+        views = [self.known.view(question.slot, branch) if branch is not None else None]
+        if question.beside is not None:
+            views.append(self.known.view(id(question.beside), question.beside))
+        frame = wire.encode_frame(question.request(self._asked, *views))
         self._questions.append(question)
         if len(self._questions) == 1:
             self._begin()

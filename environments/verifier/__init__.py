@@ -1,6 +1,27 @@
-"""From what an episode changed and answered to its reward."""
+"""From what an episode changed, called and answered to its reward."""
 
-from environments.verifier.reward import RewardMode, reward_of, unset
-from environments.verifier.scoring import Evidence, score_episode
+from environments.verifier.plan import Mixture, RewardMode, read_plan
+from environments.verifier.reward import (
+    FORMAT_REWARD,
+    Conduct,
+    MalformedPolicy,
+    is_malformed,
+    reward_of,
+    unset,
+)
+from environments.verifier.scoring import Attempt, changes_of, score_episode
 
-__all__ = ["Evidence", "RewardMode", "reward_of", "score_episode", "unset"]
+__all__ = [
+    "FORMAT_REWARD",
+    "Attempt",
+    "Conduct",
+    "MalformedPolicy",
+    "Mixture",
+    "RewardMode",
+    "changes_of",
+    "is_malformed",
+    "read_plan",
+    "reward_of",
+    "score_episode",
+    "unset",
+]

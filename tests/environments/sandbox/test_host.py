@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from environments.errors import InvalidArguments, PackInvalid
-from environments.sandbox.host import Sandbox
-from snapshots import Branch, Changeset, SnapshotStore
-from tests.environments.sandbox.conftest import SCHEMA, Make, Packs
+from environments.errors import ForgedChanges, InvalidArguments, PackInvalid
+from environments.sandbox.host import Case, Sandbox, Transition, Trial
+from environments.trajectory import Step
+from snapshots import Branch, Changeset, SnapshotStore, Workspace
+from tests.environments.sandbox.conftest import SCHEMA, Make, Packs, World
 
 pytestmark = pytest.mark.anyio
 STOCK_FALLS = {"table": "items", "where": {"sku": "a"}, "set": {"on_hand": {"delta": -1}}}
@@ -250,16 +251,55 @@ async def test_prepare_runs_statements_as_the_world(make: Make) -> None:
 # --- scoring --------------------------------------------------------------------------------------
 
 
-async def test_score_judges_changes_on_the_initial_state(make: Make) -> None:
+def trial(world: World, start: Branch | None = None) -> Trial:
+    initial = start or world.branch
+    return Trial("scoring", initial, world.branch, world.moment.clock_ms)
+
+
+def case(*transitions: Transition) -> Case:
+    steps = (
+        Step(index=n, tool="take", arguments={}, changes=done.commits, clock_ms=0)
+        for n, done in enumerate(transitions)
+    )
+    return Case(steps=tuple(steps))
+
+
+async def test_score_judges_what_the_pages_tell(make: Make) -> None:
     world = make()
     start = Branch(world.snapshot)
     done = await world.call("take", sku="a")
     verifier = {"expect": [STOCK_FALLS], "allow": [ANY_LOG]}
-    changes = done.commits[0].changes
-    components = await world.sandbox.score(world.pack, start, world.moment, verifier, changes, None)
-    assert all(component.passed for component in components)
-    nothing = await world.sandbox.score(world.pack, start, world.moment, verifier, {}, None)
-    assert not all(component.passed for component in nothing)
+    judged = await world.sandbox.score(world.pack, trial(world, start), verifier, case(done))
+    assert all(component.passed for component in judged.components)
+    assert judged.rebuilt is None
+    nothing = await world.sandbox.score(world.pack, trial(world), verifier, case())
+    assert not all(component.passed for component in nothing.components)
+
+
+async def test_the_final_state_is_rebuilt_from_its_rows(make: Make) -> None:
+    world = make()
+    start = Branch(world.snapshot)
+    done = await world.call("take", sku="a")
+    judged = await world.sandbox.score(
+        world.pack, trial(world, start), None, case(done), rebuild=True
+    )
+    assert judged.components == ()
+    assert judged.rebuilt is not None
+    again = Workspace(world.snapshot)
+    with again.mount(judged.rebuilt, read_only=True) as mount:
+        sql = "SELECT sku, on_hand FROM items ORDER BY sku"
+        assert mount.connection.execute(sql).fetchall() == [("a", 4), ("b", 7)]
+    again.close()
+
+
+async def test_a_run_that_is_not_as_told_is_not_judged(make: Make) -> None:
+    world = make()
+    start = Branch(world.snapshot)
+    done = await world.call("take", sku="a")
+    verifier = {"expect": [STOCK_FALLS], "allow": [ANY_LOG]}
+    for told, states in ((case(), trial(world, start)), (case(done), trial(world))):
+        with pytest.raises(ForgedChanges, match="items a was"):
+            await world.sandbox.score(world.pack, states, verifier, told)
 
 
 async def test_scoring_needs_no_tools_and_never_loads_them(make: Make) -> None:
@@ -267,17 +307,15 @@ async def test_scoring_needs_no_tools_and_never_loads_them(make: Make) -> None:
     with pytest.raises(PackInvalid, match="loaded"):
         await world.call("stock", sku="a")
     verifier = {"expect": [STOCK_FALLS]}
-    components = await world.sandbox.score(
-        world.pack, world.branch, world.moment, verifier, {}, None
-    )
-    assert components
+    judged = await world.sandbox.score(world.pack, trial(world), verifier, case())
+    assert judged.components
 
 
 async def test_a_verifier_that_makes_no_sense_is_the_packs_fault(make: Make) -> None:
     world = make()
     verifier = {"expect": [{**STOCK_FALLS, "table": "item"}]}
     with pytest.raises(PackInvalid, match="item"):
-        await world.sandbox.score(world.pack, world.branch, world.moment, verifier, {}, None)
+        await world.sandbox.score(world.pack, trial(world), verifier, case())
 
 
 # --- what a pack may see, and keep ----------------------------------------------------------------

@@ -14,7 +14,7 @@ from environments.episode import Episode
 from environments.oracle import play_oracle
 from environments.scaffold import new_pack
 from environments.spec import ChangePolicy
-from environments.verifier import Evidence, score_episode
+from environments.verifier import score_episode
 
 pytestmark = pytest.mark.anyio
 
@@ -37,15 +37,14 @@ async def test_the_oracle_is_paid_and_says_nothing_more(library: Environment) ->
 async def test_ignored_columns_are_not_judged(library: Environment) -> None:
     """Lending sets ``members.last_seen_at``, which the pack ignores."""
     task = library.pack.task("lend-cyberiad")
-    branch, moment = await library.start(task, 0)
     episode = await Episode.start(library, task=task.id)
     await play_oracle(episode)
-    evidence = Evidence(branch, moment, episode.changes(actor="agent"))
+    attempt = episode.attempt(task)
     strict = replace(
         library.pack, spec=msgspec.structs.replace(library.pack.spec, changes=ChangePolicy())
     )
-    assert (await score_episode(library.sandbox, library.pack, task, evidence)).value == 1.0
-    reward = await score_episode(library.sandbox, strict, task, evidence)
+    assert (await score_episode(library.sandbox, library.pack, task, attempt)).value == 1.0
+    reward = await score_episode(library.sandbox, strict, task, attempt)
     assert reward.value == 0.0
     assert reward.reason.startswith("frame: members M-1042 was changed (last_seen_at: null -> ")
 
@@ -72,14 +71,13 @@ async def test_the_answer_is_judged(library: Environment) -> None:
 async def test_fractions(library: Environment) -> None:
     task = library.pack.task("lend-cyberiad")
     question = {**task.verifier, "answer": {"exact": "done"}}
-    branch, moment = await library.start(task, 0)
     episode = await Episode.start(library, task=task.id)
     await play_oracle(episode)
     reward = await score_episode(
         library.sandbox,
         library.pack,
         msgspec.structs.replace(task, verifier=question),
-        Evidence(branch, moment, episode.changes(actor="agent")),
+        episode.attempt(task),
         "fraction",
     )
     assert (reward.value, reward.outcome) == (0.5, "partial")
@@ -87,11 +85,18 @@ async def test_fractions(library: Environment) -> None:
 
 async def test_a_verifier_that_fails_leaves_the_reward_unset(library: Environment) -> None:
     episode = await Episode.start(library, task="lend-cyberiad")
-    branch, moment = await library.start(episode.task, 0)
-    broken = msgspec.structs.replace(
-        library.pack.task("lend-cyberiad"), verifier={"expect": [{"table": "loan"}]}
-    )
-    evidence = Evidence(branch, moment, episode.changes(actor="agent"))
-    reward = await score_episode(library.sandbox, library.pack, broken, evidence)
+    task = library.pack.task("lend-cyberiad")
+    broken = msgspec.structs.replace(task, verifier={"expect": [{"table": "loan"}]})
+    reward = await score_episode(library.sandbox, library.pack, broken, episode.attempt(task))
     assert (reward.value, reward.outcome, reward.failure_kind) == (None, "unset", "environment")
     assert "unknown table 'loan'" in reward.reason
+
+
+async def test_a_question_is_answered_without_touching_anything(library: Environment) -> None:
+    """A task that is only asked fails by the frame once a row has changed, in every mode."""
+    episode = await Episode.start(library, task="who-has-solaris")
+    await episode.call("return_book", {"loan_id": "L-7702"})
+    for mode in ("binary", "fraction", "awm"):
+        reward = await episode.score("2026-03-02", mode)  # type: ignore[arg-type]
+        assert reward.value == 0.0
+        assert reward.reason.startswith("frame: loans L-7702 was changed")
