@@ -2,7 +2,7 @@
 
 A pack is a folder with ``environment.toml``, ``schema.sql``, ``tools.py`` and, as it needs,
 ``data.sql`` or ``data/*.jsonl`` and ``data/*.csv``, ``tasks.jsonl``, ``events.jsonl`` and
-``policy.md``.
+``policy.md``, ``faults.toml``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ import msgspec
 
 from environments.datafiles import read_tables
 from environments.errors import PackInvalid, UnknownEnvironment, UnknownTask
-from environments.spec import EnvironmentSpec, Event, Spec, Task
+from environments.faults import NO_FAULTS, check_faults
+from environments.spec import EnvironmentSpec, Event, PackFaults, Spec, Task
 from snapshots.store import Recipe
 
 SHIPPED: Final = Path(__file__).parent / "packs"
@@ -45,6 +46,7 @@ class Pack:
     events: tuple[Event, ...]
     policy: str
     recipe: Recipe
+    faults: PackFaults = NO_FAULTS
 
     @property
     def name(self) -> str:
@@ -88,6 +90,7 @@ def load_pack(path: Path) -> Pack:
         events=tuple(events),
         policy=_read_text(policy) if policy.is_file() else "",
         recipe=recipe,
+        faults=_read_faults(path / "faults.toml"),
     )
 
 
@@ -187,14 +190,32 @@ def _read_text(path: Path) -> str:
         ) from None
 
 
-def _read_spec(path: Path) -> EnvironmentSpec:
+def _read_toml(path: Path, kind: type[_S]) -> tuple[_S, str]:
+    """The struct in a TOML file, and the file's text."""
     place, text = f"{path.parent.name}/{path.name}", _read_text(path)
     try:
-        spec = msgspec.convert(tomllib.loads(text), EnvironmentSpec)
+        return msgspec.convert(tomllib.loads(text), kind), text
     except tomllib.TOMLDecodeError as error:
         raise PackInvalid(f"{place}: {error}") from None
     except msgspec.ValidationError as error:
-        raise _invalid(error, place, text, EnvironmentSpec) from None
+        raise _invalid(error, place, text, kind) from None
+
+
+def _read_faults(path: Path) -> PackFaults:
+    """``faults.toml``, or no faults of its own if there is no such file."""
+    if not path.is_file():
+        return NO_FAULTS
+    faults, _ = _read_toml(path, PackFaults)
+    try:
+        check_faults(faults)
+    except PackInvalid as error:
+        raise PackInvalid(f"{path.parent.name}/{error.message}", hint=error.hint) from None
+    return faults
+
+
+def _read_spec(path: Path) -> EnvironmentSpec:
+    place = f"{path.parent.name}/{path.name}"
+    spec, text = _read_toml(path, EnvironmentSpec)
     if not PACK_NAME.fullmatch(spec.name):
         raise PackInvalid(
             f"{place}: line {_line_of(text, 'name')}: name {spec.name!r} is not allowed",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -16,8 +17,9 @@ import msgspec
 from environments.assertions import Assertions, TableInfo
 from environments.catalogue import SHIPPED, Catalogue, Pack
 from environments.errors import EnvironmentFault, InvalidArguments, PackInvalid, UnknownTool
-from environments.sandbox.host import Description, Moment, Sandbox, SandboxLimits
-from environments.spec import Task, ToolSpec
+from environments.faults import NONE, plan_named
+from environments.sandbox.host import Description, Moment, Sandbox, SandboxLimits, Transition
+from environments.spec import FaultPlan, Task, ToolSpec
 from environments.verifier import read_plan
 from environments.verifier.judge import Judge
 from snapshots import Branch, Mark, Snapshot, SnapshotStore
@@ -41,6 +43,7 @@ class Environment:
         self.sandbox = sandbox
         self.judge = judge
         """Judges the runs of those tasks that want one."""
+        self.faults: FaultPlan = NONE
         self.tables: Mapping[str, TableInfo] = description.tables
         self.tools: dict[str, ToolSpec] = {tool.name: tool for tool in description.tools}
         if pack.events:
@@ -97,6 +100,36 @@ class Environment:
             self._assertions[task.id] = known
         return known
 
+    def under(self, faults: str | FaultPlan | None) -> Environment:
+        """This environment, failing as a plan says; by name the pack's own plan or a preset.
+
+        Costs a copy of a reference. Raises ``UnknownFaultPlan``.
+        """
+        plan = plan_named(faults, self.pack.faults)
+        if plan == self.faults:
+            return self
+        other = copy.copy(self)
+        other.faults = plan
+        return other
+
+    # What moves a branch; nothing of a transition is in it until the caller commits it ----------
+
+    async def perform(
+        self, branch: Branch, moment: Moment, tool: str, arguments: dict[str, Any]
+    ) -> Transition:
+        """Run a tool with valid arguments. Raises what ``Sandbox.call`` raises."""
+        if tool == WAIT and self.pack.events:
+            return await self.pass_time(branch, moment, arguments["seconds"])
+        return await self.sandbox.call(self.pack, branch, moment, tool, arguments)
+
+    async def pass_time(self, branch: Branch, moment: Moment, seconds: float) -> Transition:
+        """Move the clock, and with it what is scheduled. Raises what ``Sandbox.wait`` raises."""
+        return await self.sandbox.wait(self.pack, branch, moment, seconds)
+
+    async def act(self, branch: Branch, moment: Moment, statements: Sequence[str]) -> Transition:
+        """Run SQL as the world does. Raises what ``Sandbox.prepare`` raises."""
+        return await self.sandbox.prepare(self.pack, branch, moment, statements)
+
     async def start(self, task: Task | None, seed: int) -> tuple[Branch, Moment]:
         """A fresh branch and clock where ``task`` begins (its ``initial`` statements applied).
 
@@ -118,7 +151,7 @@ class Environment:
     async def _prepare(self, task: Task) -> tuple[Mark, Moment]:
         branch = Branch(self.snapshot)
         moment = Moment(clock_ms=self.pack.spec.clock.start_ms, seed=0, counters={})
-        transition = await self.sandbox.prepare(self.pack, branch, moment, task.initial)
+        transition = await self.act(branch, moment, task.initial)
         if transition.error is not None:
             raise PackInvalid(
                 f"task {task.id} of {self.name}: its initial statements fail: "

@@ -22,7 +22,7 @@ import anyio
 import msgspec
 
 from environments.catalogue import SHIPPED
-from environments.environment import WAIT, Environment, open_environments
+from environments.environment import Environment, open_environments
 from environments.errors import (
     AgentError,
     CallKeyReused,
@@ -34,6 +34,7 @@ from environments.errors import (
     InfrastructureFault,
     UnknownMark,
 )
+from environments.injection import Standing, perform
 from environments.journal import (
     Closed,
     Journal,
@@ -46,7 +47,7 @@ from environments.journal import (
     Stepped,
 )
 from environments.sandbox.host import Moment, Transition
-from environments.spec import Task, ToolSpec
+from environments.spec import FaultPlan, Task, ToolSpec
 from environments.trajectory import Actor, Reward, Step, StepError
 from environments.verifier import (
     FORMAT_REWARD,
@@ -139,11 +140,12 @@ class Episode:
         task: str | None = None,
         seed: int = 0,
         horizon: int | None = None,
+        faults: str | FaultPlan | None = None,
         packs: Sequence[Path] = (SHIPPED,),
     ) -> AsyncIterator[Episode]:
         """An episode with workers of its own: ``async with Episode.open("banking") as episode``."""
         async with open_environments(packs) as environments:
-            opened = await environments.get(environment)
+            opened = (await environments.get(environment)).under(faults)
             episode = await cls.start(opened, task=task, seed=seed, horizon=horizon)
             try:
                 yield episode
@@ -178,6 +180,7 @@ class Episode:
                 horizon=horizon,
                 moment=moment,
                 malformed=self.malformed,
+                faults=self.environment.faults,
             ),
         )
         self._place(task, seed, horizon, branch, moment)
@@ -200,6 +203,7 @@ class Episode:
                         f"episode {self.id} was played in another version of {record.environment}",
                         hint="put the pack back as it was, or start a new episode",
                     )
+                self.environment = self.environment.under(record.faults)
                 task = self.environment.pack.task(record.task) if record.task else None
                 branch, _ = await self.environment.start(task, record.seed)
                 self._place(task, record.seed, record.horizon, branch, record.moment)
@@ -321,6 +325,7 @@ class Episode:
             truncated=truncated,
             call_key=call_key,
             output=transition.output,
+            fault=transition.fault,
         )
         if self.malformed != "observe" and is_malformed(step):
             step = msgspec.structs.replace(step, reward=FORMAT_REWARD[self.malformed])
@@ -340,15 +345,8 @@ class Episode:
         return step
 
     async def _run(self, tool: str, arguments: dict[str, Any]) -> Transition:
-        environment = self.environment
-        environment.validate(tool, arguments)
-        if tool == WAIT and environment.pack.events:
-            return await environment.sandbox.wait(
-                environment.pack, self.branch, self._moment, arguments["seconds"]
-            )
-        return await environment.sandbox.call(
-            environment.pack, self.branch, self._moment, tool, arguments
-        )
+        standing = Standing(self.branch, self._moment, self._start, self._steps)
+        return await perform(self.environment, standing, tool, arguments)
 
     def _accept(self, step: Step, moment: Moment) -> None:
         self._moment = moment
@@ -412,6 +410,7 @@ class Episode:
                         pages=pages,
                         steps=tuple(self._steps),
                         malformed=self.malformed,
+                        faults=self.environment.faults,
                     ),
                 )
             return child

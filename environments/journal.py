@@ -10,7 +10,9 @@ from typing import Protocol
 
 import msgspec
 
+from environments.faults import NONE
 from environments.sandbox.wire import Moment
+from environments.spec import FaultPlan
 from environments.trajectory import Reward, Step
 from environments.verifier import MalformedPolicy
 
@@ -27,6 +29,7 @@ class Opened(msgspec.Struct, frozen=True, tag="opened"):
     pages: bytes | None = None
     steps: tuple[Step, ...] = ()
     malformed: MalformedPolicy = "observe"
+    faults: FaultPlan = NONE
 
 
 class Stepped(msgspec.Struct, frozen=True, tag="stepped"):

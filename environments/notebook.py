@@ -17,7 +17,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from environments.catalogue import SHIPPED
 from environments.episode import KEEP, Episode
-from environments.spec import ToolSpec
+from environments.spec import FaultPlan, ToolSpec
 from environments.trajectory import Actor, Reward, Step
 from snapshots import Changeset
 
@@ -35,11 +35,14 @@ class SyncEpisode:
         task: str | None = None,
         seed: int = 0,
         horizon: int | None = None,
+        faults: str | FaultPlan | None = None,
         packs: Sequence[Path] = (SHIPPED,),
     ) -> None:
         with ExitStack() as stack:
             portal = stack.enter_context(start_blocking_portal())
-            opening = Episode.open(environment, task=task, seed=seed, horizon=horizon, packs=packs)
+            opening = Episode.open(
+                environment, task=task, seed=seed, horizon=horizon, faults=faults, packs=packs
+            )
             self.episode: Episode = stack.enter_context(portal.wrap_async_context_manager(opening))
             self._portal: BlockingPortal = portal
             self._stack = stack.pop_all()

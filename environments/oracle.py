@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final, NamedTuple
 
+from environments.environment import WAIT
 from environments.episode import Episode
 from environments.errors import PackInvalid
 from environments.spec import OracleCall
 from environments.trajectory import Step
 
+HONEST: Final = frozenset({"latency", "concurrent_mutation"})
+"""Faults under which the agent is told what the tool really answered."""
 _REFERENCE = re.compile(r"\$\{(\d+)((?:\.[^.{}]+)*)\}")
 
 
@@ -24,16 +27,55 @@ def resolve_oracle(call: OracleCall, results: Sequence[Any]) -> dict[str, Any]:
     return resolved
 
 
-async def play_oracle(episode: Episode) -> list[Step]:
-    """Play the oracle of the episode's task to its end, errors and all, and return its steps.
+class OracleRun(NamedTuple):
+    """The steps an oracle took, and the answer it gave (none where it gave up before the end)."""
+
+    steps: list[Step]
+    answer: str | None
+
+
+async def play_oracle(episode: Episode, retries: int = 0) -> OracleRun:
+    """Play the oracle of the episode's task to its end, errors that belong to it and all.
+
+    A call that an injected fault spoiled is put right up to ``retries`` times: repeated, after a
+    wait or under a parameter's new name where the fault asks for it; a write that went through all
+    the same is not, and its answer is looked up in the record, as an agent would look for it in the
+    data. With no retries left the oracle gives up.
 
     Raises ``PackInvalid`` for a reference that leads nowhere, and whatever ``Episode.call`` does.
     """
-    steps: list[Step] = []
+    run = OracleRun([], episode.task.answer if episode.task else None)
+    results: list[Any] = []
     for call in episode.task.oracle if episode.task else ():
-        arguments = resolve_oracle(call, [step.result for step in steps])
-        steps.append(await episode.call(call.tool, arguments))
-    return steps
+        arguments = resolve_oracle(call, results)
+        done, result = await _persist(episode, run.steps, (call.tool, arguments), retries)
+        if not done:
+            return run._replace(answer=None)
+        results.append(result)
+    return run
+
+
+async def _persist(
+    episode: Episode, steps: list[Step], call: tuple[str, dict[str, Any]], retries: int
+) -> tuple[bool, Any]:
+    """Whether the call got through in the end, and what it answered."""
+    tool, arguments = call
+    for _ in range(retries + 1):
+        step = await episode.call(tool, arguments)
+        steps.append(step)
+        fault = step.fault
+        if fault is None or fault.kind in HONEST:
+            return True, step.result
+        if fault.ran and not episode.tools[tool].read_only:
+            return True, fault.result
+        if fault.kind == "renamed_parameter":
+            old, new = fault.about["old"], fault.about["new"]
+            arguments = {new if name == old else name: arguments[name] for name in arguments}
+        elif step.error is not None and WAIT in episode.tools:
+            seconds = step.error.details.get("retry_after_seconds")
+            if seconds is not None:
+                steps.append(await episode.call(WAIT, {"seconds": seconds}))
+    return False, None
 
 
 def _resolved(value: Any, results: Sequence[Any]) -> Any:

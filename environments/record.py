@@ -52,6 +52,7 @@ def trajectory_of(episode: Episode, provenance: Provenance | None = None) -> Tra
         task=task.id if task else None,
         instruction=task.instruction if task else None,
         seed=episode.seed,
+        faults=episode.environment.faults,
         group=given.group,
         repetition=given.repetition,
         policy=given.policy,

@@ -67,7 +67,7 @@ async def played_again(environment: Environment, trajectory: Trajectory) -> Asyn
             hint="put the pack back as it was",
         )
     episode = await Episode.start(
-        environment,
+        environment.under(trajectory.faults),
         task=trajectory.task,
         seed=trajectory.seed,
         horizon=max(1, trajectory.horizon, len(trajectory.steps)),

@@ -1,13 +1,15 @@
-"""What a pack declares: the environment, its tools, tasks and events.
+"""What a pack declares: the environment, its tools, tasks, events and faults.
 
-One declaration shared by disk (``environment.toml``, ``tasks.jsonl``, ``events.jsonl``), memory and
-wire. All structs are frozen and refuse unknown fields, so a typo is an error and not a default.
+One declaration shared by disk (``environment.toml``, ``tasks.jsonl``, ``events.jsonl``,
+``faults.toml``), memory and wire. All structs are frozen and refuse unknown fields, so a typo is an
+error and not a default.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -19,6 +21,22 @@ Split = Literal["train", "validation", "test"]
 VERIFIERS: Final = "verifiers.py"
 """Where a pack keeps the functions that judge, unless a task says otherwise."""
 CodeKind = Literal["native", "awm_sql", "awm_code", "envscaler"]
+FaultName = Literal[
+    "timeout_before",
+    "timeout_after",
+    "rate_limited",
+    "server_error",
+    "auth_expired",
+    "truncated_page",
+    "stale_read",
+    "latency",
+    "malformed_payload",
+    "renamed_parameter",
+    "concurrent_mutation",
+]
+Rate = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Seconds = Annotated[float, msgspec.Meta(ge=0.0, le=86_400.0)]
 
 
 class Spec(
@@ -172,3 +190,51 @@ class Event(Spec, frozen=True, kw_only=True):
     def at_ms(self) -> int:
         at = self.at if self.at.tzinfo else self.at.replace(tzinfo=UTC)
         return round(at.timestamp() * 1000)
+
+
+# --- faults ---------------------------------------------------------------------------------
+
+
+class FaultRule(Spec, frozen=True, kw_only=True):
+    """One kind of fault, and the calls it may strike."""
+
+    kind: FaultName
+    rate: Rate
+    """The share of the calls in reach of this rule that it strikes."""
+    tools: tuple[str, ...] = ()
+    """Names or patterns (``search_*``); without any, all tools."""
+    on: Literal["all", "reads", "writes"] = "all"
+    longest: Annotated[int, msgspec.Meta(ge=1, le=20)] = 1
+    """An incident lasts for 1 to so many calls; the next one gets through."""
+    seconds: Seconds = 30.0
+    """Virtual time: how long a timeout or a delay takes, when to retry after a 429."""
+    from_step: Count = 0
+    until_step: Count | None = None
+    from_seconds: Seconds = 0.0
+    """Virtual time since the episode's start."""
+    until_seconds: Seconds | None = None
+    mutations: tuple[str, ...] = ()
+    """For ``concurrent_mutation``: which of the pack's; without any, all."""
+
+
+class FaultPlan(Spec, frozen=True, kw_only=True):
+    """Rules in order of precedence: the first that strikes a call has it."""
+
+    rules: tuple[FaultRule, ...] = ()
+    budget: Count = 6
+    """The most incidents of one episode."""
+
+
+class Mutation(Spec, frozen=True, kw_only=True):
+    """What somebody else may do to the data meanwhile; each happens at most once an episode."""
+
+    id: str
+    statements: tuple[str, ...]
+    title: str = ""
+
+
+class PackFaults(Spec, frozen=True, kw_only=True):
+    """``faults.toml`` of a pack: plans of its own, and what others may do to its data."""
+
+    plans: Mapping[str, FaultPlan] = msgspec.field(default_factory=dict)
+    mutations: tuple[Mutation, ...] = ()

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from environments.errors import FaultKind
+from environments.spec import FaultName, FaultPlan
 
 Actor = Literal["agent", "environment", "fault"]
 Outcome = Literal["complete", "partial", "none", "unset"]
@@ -34,6 +35,25 @@ class Change(Record, frozen=True, kw_only=True):
     event: str | None = None
 
 
+class Fault(Record, frozen=True, kw_only=True):
+    """A fault that was injected into a call. The agent is never shown this record."""
+
+    kind: FaultName
+    attempt: int
+    """Which call of its incident this was, from 1 to ``lasts``."""
+    lasts: int
+    until_ms: int | None = None
+    """The virtual time at which the incident ends even if nobody calls."""
+    about: dict[str, Any] = {}
+    """What the kind needs: ``seconds``, ``status``, ``share``, ``old`` and ``new`` name,
+    ``mutation``."""
+    ran: bool = False
+    """Whether the tool ran all the same, so that what it wrote stands."""
+    result: Any = None
+    error: StepError | None = None
+    """With ``result``: what the tool answered, where it ran and the agent was told otherwise."""
+
+
 class Step(Record, frozen=True, kw_only=True):
     """One tool call and what came of it."""
 
@@ -54,6 +74,8 @@ class Step(Record, frozen=True, kw_only=True):
     """What the tool printed; never shown to the agent."""
     reward: float | None = None
     """What the call earned by its form, where the episode is strict about malformed calls."""
+    fault: Fault | None = None
+    """The fault that was injected into this call; never shown to the agent."""
 
     @property
     def is_error(self) -> bool:
@@ -119,6 +141,7 @@ class Trajectory(
     task: str | None
     instruction: str | None
     seed: int
+    faults: FaultPlan = FaultPlan()
     group: str | None = None
     repetition: int = 0
     policy: str | None = None

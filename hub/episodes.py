@@ -62,7 +62,7 @@ class Episodes:
         """Begin an episode. Raises what ``Environments.get`` and ``Episode.start`` do."""
         environment = await self.environments.get(request.environment)
         episode = await Episode.start(
-            environment,
+            environment.under(request.faults),
             task=request.task,
             seed=request.seed,
             horizon=request.horizon,

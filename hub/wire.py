@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from environments.spec import Difficulty, Split, ToolSpec
+from environments.spec import Difficulty, FaultPlan, Split, ToolSpec
 from environments.trajectory import Actor, Reward, Step
 
 Status = Literal["live", "truncated", "closed"]
@@ -121,6 +121,8 @@ class CreateEpisode(Request, frozen=True, kw_only=True):
     seed: Seed = 0
     horizon: Steps | None = None
     """The most steps it may take; by default the task's, else the environment's."""
+    faults: str | FaultPlan | None = None
+    """A plan of the pack, or ``none``, ``flaky`` or ``hostile``, or a plan of your own."""
 
 
 class CreateEpisodes(Request, frozen=True, kw_only=True):
@@ -190,7 +192,7 @@ class CallTools(Request, frozen=True, kw_only=True):
 
 
 class CallAnswer(Response, frozen=True, kw_only=True):
-    """A step as a policy's side sees it; what the tool printed is left out."""
+    """A step as a policy's side sees it, without what the tool printed and what was injected."""
 
     step: Step
     status: Status

@@ -9,7 +9,7 @@ import msgspec
 from environments.catalogue import Pack
 from environments.sandbox.questions import Told
 from environments.sandbox.wire import Moment
-from environments.trajectory import Change, StepError
+from environments.trajectory import Change, Fault, StepError
 from snapshots.pages import PageDelta
 
 
@@ -23,6 +23,8 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     commits: tuple[Change, ...] = ()
     output: str = ""
     """What the tool printed, at most ``limits.output_bytes`` of it."""
+    fault: Fault | None = None
+    """The fault that was injected into it."""
 
 
 def transition_of(told: Told, moment: Moment, pack: Pack) -> Transition:

@@ -169,7 +169,7 @@ async def _awaited(result: Awaitable[Result]) -> Result:
 
 def _answer(episode: Episode, step: Step) -> CallAnswer:
     return CallAnswer(
-        step=msgspec.structs.replace(step, output=""),
+        step=msgspec.structs.replace(step, output="", fault=None),
         status=episode.status,
         remaining=episode.horizon - len(episode.steps),
     )

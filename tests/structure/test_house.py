@@ -20,10 +20,10 @@ ORDER = {
         "branch", "workspace", "deltas", "records", "nodes", "btree", "compare", "store",
     ],
     "environments": [
-        "errors", "spec", "authoring", "trajectory", "horizons", "advantages", "llm", "assertions",
-        "datafiles", "catalogue", "sampling",
-        "scaffold", "runtimes", "sandbox", "verifier", "journal", "environment", "episode",
-        "record", "oracle", "notebook", "replay", "comparison", "check",
+        "errors", "spec", "authoring", "trajectory", "faults", "horizons", "advantages", "llm",
+        "assertions", "datafiles", "catalogue", "sampling", "scaffold", "runtimes", "sandbox",
+        "verifier", "journal", "environment", "injection", "episode", "record",
+        "oracle", "notebook", "replay", "comparison", "check",
     ],
     "hub": [
         "settings", "wire", "errors", "data_dir", "telemetry", "ledger", "episodes", "mcp_server",
