@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import jsonschema_rs
+import msgspec
 
 from environments.assertions import Assertions, TableInfo
 from environments.catalogue import Pack, load_pack
@@ -18,7 +18,9 @@ from environments.check.report import Finding, finding
 from environments.environment import Environment
 from environments.errors import EnvhubError, EnvironmentFault, PackInvalid
 from environments.sandbox.host import Description, Sandbox
-from environments.spec import ToolSpec
+from environments.spec import Task, ToolSpec
+from environments.verifier import read_plan
+from environments.verifier.judge import Judge
 from snapshots import Snapshot, SnapshotsError, SnapshotStore
 
 _SCRIPTS = ("schema.sql", "data.sql")
@@ -27,10 +29,17 @@ _FORBIDDEN_AT_ROOT = ("oneOf", "anyOf", "allOf", "$ref")
 
 
 async def load(
-    path: Path, store: SnapshotStore, sandbox: Sandbox, findings: list[Finding]
+    path: Path,
+    store: SnapshotStore,
+    sandbox: Sandbox,
+    findings: list[Finding],
+    judge: Judge | None = None,
 ) -> Environment | None:
     """The environment of the pack at ``path``, its tasks those whose verifiers parse; ``None``
-    where it cannot be read, built or loaded. Adds a finding for each stage tried."""
+    where it cannot be read, built or loaded. Adds a finding for each stage tried.
+
+    Without a ``judge`` tasks are tried by the rest of their verifiers, and left out if none is.
+    """
     try:
         pack = load_pack(path)
     except PackInvalid as error:
@@ -52,9 +61,12 @@ async def load(
     findings.append(finding("tool schemas are valid", broken))
     if broken:
         return None
-    sound = replace(pack, tasks=MappingProxyType(_parsed(pack, description, findings)))
+    tasks = _parsed(pack, description, findings)
+    if judge is None:
+        tasks = _judgeless(tasks, description, findings)
+    sound = replace(pack, tasks=MappingProxyType(tasks))
     try:
-        return Environment(sound, snapshot, description, sandbox)
+        return Environment(sound, snapshot, description, sandbox, judge)
     except EnvhubError as error:
         findings.append(finding("environment opens", [str(error)]))
         return None
@@ -78,11 +90,13 @@ async def _build(
     return snapshot
 
 
-def _parsed(pack: Pack, description: Description, findings: list[Finding]) -> dict[str, Any]:
+def _parsed(pack: Pack, description: Description, findings: list[Finding]) -> dict[str, Task]:
+    tools = {tool.name: tool for tool in description.tools}
     sound, problems = {}, []
     for task in pack.tasks.values():
         try:
-            Assertions.parse(task.verifier, description.tables)
+            Assertions.parse(task.verifier, description.tables, tools)
+            read_plan(task, pack)
         except PackInvalid as error:
             problems.append(f"task {task.id}: {error}")
         else:
@@ -90,6 +104,27 @@ def _parsed(pack: Pack, description: Description, findings: list[Finding]) -> di
     problems.extend(_ignored_typos(pack, description.tables))
     findings.append(finding("verifiers parse", problems, note=f"{len(sound)} verifiers"))
     return sound
+
+
+def _judgeless(
+    tasks: Mapping[str, Task], description: Description, findings: list[Finding]
+) -> dict[str, Task]:
+    """The tasks without their judge; those that are nothing without one are left out and noted."""
+    kept, left_out = {}, []
+    for task in tasks.values():
+        if "judge" in task.verifier:
+            rest = {word: part for word, part in task.verifier.items() if word != "judge"}
+            task = msgspec.structs.replace(task, verifier=rest)
+            try:
+                Assertions.parse(rest, description.tables)
+                read_plan(task)
+            except PackInvalid:
+                left_out.append(f"task {task.id} is decided by a judge alone, and none is set")
+                continue
+        kept[task.id] = task
+    if left_out:
+        findings.append(finding("tasks need no judge", left_out, hard=False))
+    return kept
 
 
 def _ignored_typos(pack: Pack, tables: Mapping[str, TableInfo]) -> Iterator[str]:

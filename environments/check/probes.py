@@ -52,7 +52,7 @@ def sample(schema: Schema, *, huge: bool = False, optional: bool = False) -> Arg
 
 
 def _value(part: Schema, root: Schema, huge: bool) -> Any:
-    part = _resolved(part, root)
+    part = resolved(part, root)
     if "const" in part:
         return part["const"]
     if "enum" in part:
@@ -74,12 +74,13 @@ def _value(part: Schema, root: Schema, huge: bool) -> Any:
             return _text(part, huge)
 
 
-def _resolved(part: Schema, root: Schema) -> Schema:
+def resolved(part: Schema, root: Schema) -> Schema:
+    """The part itself, where it refers to another or gives a choice: the first choice."""
     if "$ref" in part:
-        return _resolved(root.get("$defs", {}).get(str(part["$ref"]).rsplit("/", 1)[-1], {}), root)
+        return resolved(root.get("$defs", {}).get(str(part["$ref"]).rsplit("/", 1)[-1], {}), root)
     for key in ("anyOf", "oneOf", "allOf"):
         if part.get(key):
-            return _resolved(part[key][0], root)
+            return resolved(part[key][0], root)
     return part
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from environments.check.probes import breaking, mutated, plausible
 from environments.check.report import Finding, finding
-from environments.check.runs import Run, oracle_plan, play
+from environments.check.runs import Run, oracle_plan, play, side_by_side
 from environments.environment import WAIT, Environment
 from environments.episode import Episode
 from environments.trajectory import Step
@@ -55,8 +55,9 @@ async def probe(environment: Environment, runs: Sequence[Run]) -> list[Probe]:
                 seen.add((name, what))
                 probes.append(await _try(episode, name, wrong))
 
-    for run in runs:
-        await play(environment, run.task, oracle_plan(run.task), before=mutate)
+    await side_by_side(
+        runs, lambda run: play(environment, run.task, oracle_plan(run.task), before=mutate)
+    )
     return probes
 
 
@@ -96,6 +97,16 @@ def judge(environment: Environment, probes: Sequence[Probe]) -> list[Finding]:
         finding("wrong calls are answered, not crashed", _once(crashed), note=_codes(failed)),
         finding("reading tools write nothing", _once(wrote)),
     ]
+
+
+def broken_tools(probes: Sequence[Probe]) -> frozenset[str]:
+    """Tools that crashed, hung or ended their worker: the pack fails for it anyway, and more calls
+    of them would only take time."""
+    return frozenset(
+        one.step.tool
+        for one in probes
+        if one.step.error is not None and one.step.error.kind == "environment"
+    )
 
 
 def _residues(probes: Sequence[Probe]) -> Iterator[Probe]:

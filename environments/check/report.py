@@ -33,6 +33,8 @@ class CheckReport(msgspec.Struct, frozen=True):
     digest: str
     findings: tuple[Finding, ...]
     seconds: float
+    cached: bool = False
+    """Whether it was found before, on the same pack by the same gates."""
 
     @property
     def passed(self) -> bool:
@@ -57,13 +59,17 @@ class CheckReport(msgspec.Struct, frozen=True):
             table.add_row(finding.name, _mark(finding), Text(finding.detail))
         failed = len(self.failures)
         verdict = (
-            Text(f"{self.environment} passes ({self.seconds:.1f} s)", style="bold green")
+            Text(f"{self.environment} passes ({self._spent})", style="bold green")
             if self.passed
             else Text(
                 f"{self.environment} fails {failed} of {len(self.findings)} gates", "bold red"
             )
         )
         return Group(table, Text(), verdict)
+
+    @property
+    def _spent(self) -> str:
+        return "known from before" if self.cached else f"{self.seconds:.1f} s"
 
     def __rich__(self) -> RenderableType:
         return self.render()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+import os
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, TypeVar
 
+import anyio
 import msgspec
 
 from environments.environment import Environment
@@ -14,14 +16,18 @@ from environments.errors import AgentError, PackInvalid
 from environments.oracle import resolve_oracle
 from environments.spec import OracleCall, Task
 from environments.trajectory import Reward, Step
+from environments.verifier import Attempt, score_episode
 from snapshots import Changeset
 
-SEED = 11
+SEED: Final = 11
+AT_ONCE: Final = 2 * (os.cpu_count() or 1)
 
 Plan = Sequence[tuple[int | None, OracleCall]]
 """Calls, each with its number in the oracle (``None``: an extra one nothing refers to)."""
 
 Before = Callable[[Episode, str, dict[str, Any]], Awaitable[None]]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,8 @@ class Run:
     steps: tuple[Step, ...]
     reward: Reward
     changes: Changeset
+    attempt: Attempt
+    """The same run, as it was judged."""
     problem: str = ""
 
     @property
@@ -43,6 +51,14 @@ class Run:
         return [
             msgspec.to_builtins(msgspec.structs.replace(step, latency_ms=0.0))
             for step in self.steps
+        ]
+
+    def writes(self) -> list[int]:
+        """The numbers of the oracle's calls that changed rows (for a run of the oracle)."""
+        return [
+            number
+            for number, step in enumerate(self.steps)
+            if any(change.actor == "agent" for change in step.changes)
         ]
 
 
@@ -80,26 +96,29 @@ async def play(
         problem = str(error)
     reward = await episode.score(answer)
     await episode.close()
-    return Run(task, tuple(steps), reward, episode.changes(actor="agent"), problem)
+    changes, attempt = episode.changes(actor="agent"), episode.attempt(task, answer)
+    return Run(task, tuple(steps), reward, changes, attempt, problem)
 
 
-def first_difference(one: Any, other: Any, path: str = "") -> str:
-    """Where two JSON values first differ, ``result.loan.id: 'L-1' and 'L-2'``; empty if nowhere."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        for key in sorted({*one, *other}):
-            inner = f"{path}.{key}" if path else key
-            if found := first_difference(one.get(key), other.get(key), inner):
-                return found
-        return ""
-    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        for index, (left, right) in enumerate(zip(one, other, strict=True)):
-            if found := first_difference(left, right, f"{path}.{index}"):
-                return found
-        return ""
-    same = type(one) is type(other) and one == other
-    return "" if same else f"{path}: {_short(one)} and {_short(other)}"
+async def judged_as(environment: Environment, task: Task, attempt: Attempt) -> Reward:
+    """What an attempt is worth by the verifier of ``task``."""
+    return await score_episode(
+        environment.sandbox, environment.pack, task, attempt, judge=environment.judge
+    )
 
 
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+async def side_by_side(
+    items: Iterable[Item], do: Callable[[Item], Awaitable[Result]]
+) -> list[Result]:
+    """``do`` for all items, a few at once; the results in the items' order."""
+    found: dict[int, Result] = {}
+    limiter = anyio.Semaphore(AT_ONCE)
+
+    async def one(number: int, item: Item) -> None:
+        async with limiter:
+            found[number] = await do(item)
+
+    async with anyio.create_task_group() as group:
+        for number, item in enumerate(items):
+            group.start_soon(one, number, item)
+    return [found[number] for number in sorted(found)]

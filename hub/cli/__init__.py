@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import typer
 
 from environments.errors import EnvhubError
-from hub.cli import doctor, packs, serving, verifying
+from hub.cli import checking, doctor, packs, serving, verifying
 from hub.cli.output import complain
 from hub.settings import SettingsInvalid
 from snapshots.errors import SnapshotsError
@@ -25,6 +25,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 packs.register(app)
+checking.register(app)
 serving.register(app)
 verifying.register(app)
 doctor.register(app)

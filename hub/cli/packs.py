@@ -1,4 +1,4 @@
-"""Commands about packs: make one, list them, look at one, check them."""
+"""Commands about packs: make one, list them, look at one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ def register(app: typer.Typer) -> None:
     app.command("new")(new)
     app.command("list")(list_packs)
     app.command("show")(show)
-    app.command("check")(check)
 
 
 def new(
@@ -128,28 +127,6 @@ def show(
     asyncio.run(describe())
 
 
-def check(
-    packs: Annotated[list[str], typer.Argument(help="Folders of packs, or names of shipped ones.")],
-    as_json: AsJson = False,
-) -> None:
-    """Check packs: does the oracle score 1, doing nothing 0, a replay the same?"""
-    from environments.check import check_pack
-
-    async def run() -> bool:
-        reports = []
-        for pack in packs:
-            reports.append(await check_pack(_path(pack)))
-            if not as_json:
-                console.print(f"[bold]{pack}[/]")
-                console.print(reports[-1])
-        if as_json:
-            say(msgspec.json.encode([report.to_json() for report in reports]).decode())
-        return all(report.passed for report in reports)
-
-    if not asyncio.run(run()):
-        raise typer.Exit(1)
-
-
 def _settings(packs: Sequence[Path] | None, name: str = "") -> Settings:
     """The settings, with ``name`` among the packs where it is a folder."""
     given = [*(packs or ())]
@@ -168,7 +145,8 @@ def _name(name: str) -> str:
     return load_pack(Path(name)).name if _is_folder(name) else name
 
 
-def _path(pack: str) -> Path:
+def folder_of(pack: str) -> Path:
+    """The folder of a pack given by folder or by name. Raises ``UnknownEnvironment``."""
     from environments.catalogue import Catalogue
 
     folder = Path(pack)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from pathlib import Path
 
 import jsonschema
 import pytest
 from rich.console import Console
 
-from environments.check import check_pack
+from environments.check import CheckReport, Finding, check_pack, check_packs
 from environments.check.probes import HUGE, breaking, mutated, plausible
-from environments.check.runs import first_difference
 
 BROKEN = Path(__file__).parents[1] / "packs" / "broken"
 
@@ -37,7 +38,19 @@ FAILURES = {
         "parcels P-32 was changed (status: 'held' -> 'handed_out'), which nothing allows",
     ),
     "pays-for-nothing": ("doing nothing scores 0", "task ann: doing nothing scores 0.5"),
-    "too-wide": ("stray changes cost the reward", "task ann: a stray change of parcels P-33"),
+    "too-wide": (
+        "stray changes cost the reward",
+        "task ann: a stray change still scores 1.0: parcels P-32 was changed (status: 'held' ->",
+    ),
+    "added-again": (
+        "stray changes cost the reward",
+        "task bo: a stray change still scores 1.0: notes 3 was added",
+    ),
+    "idle-write": (
+        "every write matters",
+        "task ann: scores 1 without oracle call 2 (add_note)",
+    ),
+    "guessed": ("random runs score next to nothing", "task ann: 50 random runs score 0."),
     "reading-writes": ("reading tools write nothing", "declared read-only wrote"),
     "keeps-half": (
         "failing calls change nothing",
@@ -52,32 +65,82 @@ def test_every_broken_pack_is_listed() -> None:
     assert {path.name for path in BROKEN.iterdir()} == set(FAILURES)
 
 
-@pytest.mark.anyio
+@pytest.fixture(scope="module")
+async def reports(anyio_backend: object) -> dict[str, CheckReport]:
+    found = await check_packs([BROKEN / name for name in sorted(FAILURES)])
+    return {report.path.name: report for report in found}
+
+
 @pytest.mark.parametrize("name", sorted(FAILURES))
-async def test_a_broken_pack_fails_at_its_gate(name: str) -> None:
+def test_a_broken_pack_fails_at_its_gate(reports: dict[str, CheckReport], name: str) -> None:
     gate, reason = FAILURES[name]
-    report = await check_pack(BROKEN / name)
-    details = {finding.name: finding.detail for finding in report.failures}
+    details = {finding.name: finding.detail for finding in reports[name].failures}
     assert gate in details, details
     assert reason in details[gate]
-    assert not report.passed
+    assert not reports[name].passed
 
 
-@pytest.mark.anyio
-async def test_the_report_is_a_table_and_json() -> None:
-    report = await check_pack(BROKEN / "oracle-unpaid")
+def test_the_report_is_a_table_and_json(reports: dict[str, CheckReport]) -> None:
+    report = reports["oracle-unpaid"]
     console = Console(width=120)
     with console.capture() as capture:
         console.print(report)
     text = capture.get()
     assert "the oracle scores 1" in text
-    assert "oracle-unpaid fails 1 of" in text
+    assert re.search(r"oracle-unpaid fails \d of \d+ gates", text)
     data = json.loads(json.dumps(report.to_json()))
     assert data["passed"] is False
     assert data["environment"] == "oracle-unpaid"
-    assert [item["name"] for item in data["findings"] if item["hard"] and not item["passed"]] == [
-        "the oracle scores 1"
-    ]
+    failed = [item["name"] for item in data["findings"] if item["hard"] and not item["passed"]]
+    assert "the oracle scores 1" in failed
+
+
+def the(report: CheckReport, name: str) -> Finding:
+    (found,) = [finding for finding in report.findings if finding.name == name]
+    return found
+
+
+@pytest.mark.anyio
+async def test_a_write_may_be_optional(tmp_path: Path) -> None:
+    pack = tmp_path / "idle-write"
+    shutil.copytree(BROKEN / "idle-write", pack)
+    lines = (pack / "tasks.jsonl").read_text()
+    optional = lines.replace('"tool": "add_note"', '"optional": true, "tool": "add_note"')
+    (pack / "tasks.jsonl").write_text(optional)
+    found = the(await check_pack(pack), "every write matters")
+    assert (found.passed, found.detail) == (True, "1 writes, 1 optional")
+
+
+def test_an_allowed_change_is_no_stray(reports: dict[str, CheckReport]) -> None:
+    """What a task allows anywhere in a table may be added once more."""
+    assert the(reports["idle-write"], "stray changes cost the reward").passed
+
+
+@pytest.mark.anyio
+async def test_many_packs_side_by_side_and_known_from_before(tmp_path: Path) -> None:
+    packs = [BROKEN / "idle-write", BROKEN / "manifest-typo", BROKEN / "guessed"]
+    told: list[tuple[str, bool]] = []
+    kept = tmp_path / "checks"
+
+    def tell(path: Path, one: Finding | None) -> None:
+        told.append((path.name, one is None))
+
+    first = await check_packs(packs, kept=kept, told=tell)
+    assert [report.path for report in first] == packs
+    assert {name for name, done in told if done} == {path.name for path in packs}
+    assert ("guessed", False) in told
+    assert not any(report.cached for report in first)
+    second = await check_packs(packs, kept=kept)
+    cached = [report.cached for report in second]
+    assert cached == [True, False, True], "what has no digest is not kept"
+    assert [report.findings for report in second] == [report.findings for report in first]
+    again = await check_packs([BROKEN / "guessed"], kept=kept, again=True)
+    assert not again[0].cached
+    copy = tmp_path / "guessed"
+    shutil.copytree(BROKEN / "guessed", copy)
+    assert (await check_packs([copy], kept=kept))[0].cached, "it goes by the digest"
+    (copy / "policy.md").write_text("Be kind.")
+    assert not (await check_packs([copy], kept=kept))[0].cached
 
 
 # --- what the probes are made of --------------------------------------------------------------
@@ -116,17 +179,3 @@ def test_one_argument_at_a_time_is_made_senseless() -> None:
     assert dict(mutated({"n": 1}, {"properties": {"n": {"type": "integer"}}}))["n huge"] == {
         "n": HUGE
     }
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "where"),
-    [
-        ({"a": [1, {"b": 2}]}, {"a": [1, {"b": 2}]}, ""),
-        ({"a": [1, {"b": 2}]}, {"a": [1, {"b": 3}]}, "a.1.b: 2 and 3"),
-        ({"a": 1}, {"a": 1.0}, "a: 1 and 1.0"),
-        ({"a": [1]}, {"a": [1, 2]}, "a: [1] and [1, 2]"),
-        ({"a": 1}, {}, "a: 1 and None"),
-    ],
-)
-def test_a_difference_is_found_where_it_is(one: object, other: object, where: str) -> None:
-    assert first_difference(one, other) == where

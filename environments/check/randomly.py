@@ -1,0 +1,186 @@
+"""Random runs: a policy that knows nothing but the tools must earn next to nothing.
+
+It is no fool: its arguments fit the schemas and are mostly real ones, drawn from the database, from
+what earlier calls answered and from the schema's choices; its answer is something it has read.
+"""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import Any, Final
+
+from environments.check.probes import resolved, sample
+from environments.check.report import Finding, finding
+from environments.check.runs import judged_as, side_by_side
+from environments.environment import WAIT, Environment
+from environments.episode import Episode
+from environments.errors import AgentError
+from environments.spec import Task, ToolSpec
+
+RUNS: Final = 50
+STEPS: Final = 8
+MOST: Final = 0.02
+"""The mean reward that random runs of a task may have."""
+_VALUES: Final = 60
+_LOOKED_AT: Final = 5000
+_LEAVES: Final = 400
+
+Pools = Mapping[str, Sequence[Any]]
+"""Values by the name of what they are values of."""
+
+
+async def random_runs(
+    environment: Environment, tasks: Sequence[Task], broken: frozenset[str] = frozenset()
+) -> Finding:
+    """50 seeded random runs from where the tasks begin; each is held against each of the tasks.
+    Tools known to be ``broken`` are not called."""
+    tools = [tool for tool in environment.tools.values() if tool.name not in {WAIT, *broken}]
+    pools = known_values(environment)
+    starts: dict[tuple[str, ...], list[Task]] = defaultdict(list)
+    for task in tasks:
+        starts[task.initial].append(task)
+    every = [(alike, seed) for alike in starts.values() for seed in range(RUNS)]
+
+    async def earned(item: tuple[list[Task], int]) -> list[tuple[str, float | None]]:
+        alike, seed = item
+        episode = await Episode.start(environment, task=alike[0].id, seed=seed, horizon=STEPS)
+        answer = await wander(episode, tools, pools)
+        return [
+            (task.id, (await judged_as(environment, task, episode.attempt(task, answer))).value)
+            for task in alike
+        ]
+
+    sums: dict[str, float] = dict.fromkeys((task.id for task in tasks), 0.0)
+    unset: list[str] = []
+    for rewards in await side_by_side(every, earned):
+        for task_id, value in rewards:
+            sums[task_id] += value or 0.0
+            if value is None and task_id not in unset:
+                unset.append(task_id)
+    problems = [
+        f"task {task_id}: {RUNS} random runs score {total / RUNS:.3f} on average"
+        for task_id, total in sums.items()
+        if total / RUNS > MOST
+    ]
+    problems += [f"task {task_id}: a random run could not be scored" for task_id in unset]
+    best = max(sums.values(), default=0.0) / RUNS
+    note = f"{len(every)} runs, the best mean of a task is {best:.3f}"
+    return finding("random runs score next to nothing", problems, note=note)
+
+
+async def wander(episode: Episode, tools: Sequence[ToolSpec], pools: Pools) -> str | None:
+    """Call some of ``tools`` at random by the episode's seed; returns the answer to end with."""
+    dice = random.Random(f"{episode.environment.name} {episode.seed}")
+    seen: dict[str, list[Any]] = defaultdict(list)
+    for _ in range(dice.randint(2, STEPS) if tools else 0):
+        tool = dice.choice(tools)
+        try:
+            step = await episode.call(tool.name, arguments_for(tool, dice, pools, seen))
+        except AgentError:
+            break
+        for name, value in list(_leaves(step.result))[:_LEAVES]:
+            seen[name].append(value)
+            seen[""].append(value)
+    return str(dice.choice(seen[""])) if seen[""] and dice.random() < 0.8 else None
+
+
+def arguments_for(tool: ToolSpec, dice: random.Random, pools: Pools, seen: Pools) -> dict[str, Any]:
+    """Arguments that fit the tool's schema as far as a value can be found or made up."""
+    schema = tool.input_schema
+    required = schema.get("required", ())
+    return {
+        name: _value(name, part, schema, dice, (seen, pools))
+        for name, part in schema.get("properties", {}).items()
+        if name in required or dice.random() < 0.3
+    }
+
+
+def _value(
+    name: str,
+    part: Mapping[str, Any],
+    root: Mapping[str, Any],
+    dice: random.Random,
+    pools: tuple[Pools, Pools],
+) -> Any:
+    part = resolved(part, root)
+    if part.get("enum"):
+        return dice.choice(part["enum"])
+    kind = part.get("type")
+    if kind == "boolean":
+        return dice.random() < 0.5
+    if kind == "array":
+        return [_value(_singular(name), part.get("items", {}), root, dice, pools)]
+    if kind == "object":
+        inner = part.get("properties", {})
+        return {key: _value(key, value, root, dice, pools) for key, value in inner.items()}
+    seen, known = pools
+    fitting = [value for value in seen.get(name, ()) if _fits(value, part)]
+    if not fitting or dice.random() < 0.3:
+        fitting = [value for value in known.get(name, ()) if _fits(value, part)] or fitting
+    if fitting and dice.random() < 0.9:
+        return dice.choice(fitting)
+    if kind == "integer":
+        low = part.get("minimum", 0)
+        return dice.randint(int(low), int(min(part.get("maximum", low + 20), low + 20)))
+    made = {"type": "object", "properties": {name: part}, "required": [name], **_definitions(root)}
+    return sample(made)[name]
+
+
+def _definitions(root: Mapping[str, Any]) -> dict[str, Any]:
+    return {"$defs": root["$defs"]} if "$defs" in root else {}
+
+
+def _fits(value: Any, part: Mapping[str, Any]) -> bool:
+    match part.get("type"):
+        case "string":
+            return isinstance(value, str)
+        case "integer":
+            low, high = part.get("minimum", value), part.get("maximum", value)
+            return type(value) is int and low <= value <= high
+        case "number":
+            return type(value) in (int, float)
+        case _:
+            return value is not None
+
+
+def known_values(environment: Environment) -> Pools:
+    """Values of the database by column, and by ``<table's singular>_<key column>``."""
+    pools: dict[str, list[Any]] = defaultdict(list)
+    path = environment.snapshot.path
+    with closing(sqlite3.connect(f"file:{path}?immutable=1", uri=True)) as connection:
+        for table, info in environment.tables.items():
+            for column in info.columns:
+                quoted = [name.replace('"', '""') for name in (column, table)]
+                values = [
+                    value
+                    for (value,) in connection.execute(
+                        'SELECT DISTINCT "{}" FROM "{}" LIMIT {}'.format(*quoted, _LOOKED_AT)
+                    )
+                    if value is not None and not isinstance(value, bytes)
+                ]
+                values = values[:: len(values) // _VALUES + 1]
+                pools[column] += values
+                if (column,) == info.key:
+                    pools[f"{_singular(table)}_{column}"] += values
+    return pools
+
+
+def _singular(name: str) -> str:
+    if name.endswith("ies"):
+        return f"{name[:-3]}y"
+    return name.removesuffix("s")
+
+
+def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _leaves(inner, key)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _leaves(inner, _singular(name))
+    elif value is not None:
+        yield name, value

@@ -1,0 +1,87 @@
+"""Commands that judge packs: the gate, the lint for reward hacks, the quality report."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+
+from hub.cli.judging import judge_of
+from hub.cli.output import console, say
+from hub.cli.packs import folder_of
+from hub.cli.progress import bars
+from hub.settings import Settings
+
+if TYPE_CHECKING:
+    from environments.check import Finding
+
+Named = Annotated[list[str], typer.Argument(help="Folders of packs, or names of shipped ones.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands."""
+    app.command("check")(check)
+
+
+def check(
+    packs: Named,
+    again: Annotated[
+        bool, typer.Option("--again", help="Also those that were checked before and are the same.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check packs: does the oracle score 1, doing nothing 0, damage 0, a replay the same?
+
+    Exits with 1 if a pack does not pass.
+    """
+    from environments.check import CheckReport, check_packs
+    from environments.check.gate import GATES
+
+    settings = Settings.from_environment()
+    paths = [folder_of(pack) for pack in packs]
+
+    async def run() -> list[CheckReport]:
+        async with judge_of(settings) as judge:
+            with _gates(paths, GATES) as told:
+                return await check_packs(
+                    paths, kept=settings.data_dir / "checks", again=again, judge=judge, told=told
+                )
+
+    reports = asyncio.run(run())
+    _show(reports, packs, as_json)
+    if not all(report.passed for report in reports):
+        raise typer.Exit(1)
+
+
+def _show(reports: list[Any], packs: list[str], as_json: bool) -> None:
+    if as_json:
+        say(msgspec.json.encode([report.to_json() for report in reports]).decode())
+        return
+    for pack, report in zip(packs, reports, strict=True):
+        console.print(f"[bold]{pack}[/]")
+        console.print(report)
+    if len(reports) > 1:
+        passed = sum(report.passed for report in reports)
+        say(f"\n{passed} of {len(reports)} packs pass")
+
+
+@contextmanager
+def _gates(paths: list[Path], total: int) -> Iterator[Callable[[Path, Finding | None], None]]:
+    """A bar for each pack, drawn from its first finding to its last."""
+    with bars() as drawn:
+        tasks = {path: drawn.add_task(path.name, total=total, start=False) for path in paths}
+
+        def told(path: Path, finding: Finding | None) -> None:
+            drawn.start_task(tasks[path])
+            if finding is None:
+                drawn.update(tasks[path], visible=len(paths) <= 8, completed=total)
+            else:
+                drawn.update(tasks[path], advance=1, description=f"{path.name}: {finding.name}")
+
+        yield told
