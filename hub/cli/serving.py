@@ -73,6 +73,9 @@ def stdio(
     rollout: Annotated[
         bool, typer.Option("--rollout", help="Take reset, score and changes beside the tools.")
     ] = False,
+    faults: Annotated[
+        str | None, typer.Option(help="A fault plan: none, flaky, hostile, or one of the pack.")
+    ] = None,
     packs: Packs = None,
 ) -> None:
     """Serve one episode over standard input and output, for Claude, IDEs and rollout workers."""
@@ -82,7 +85,7 @@ def stdio(
 
     settings = Settings.from_environment(packs=tuple(packs) if packs else None)
     configure_logging(settings.log_level, settings.log_format)
-    asyncio.run(_serve_pipe(settings, name, task, seed, rollout))
+    asyncio.run(_serve_pipe(settings, name, task, seed, rollout, faults))
 
 
 def connect(
@@ -179,7 +182,12 @@ def _snippet(where: str, key: str, name: str, server: dict[str, Any]) -> None:
 
 
 async def _serve_pipe(
-    settings: Settings, name: str, task: str | None, seed: int, rollout: bool
+    settings: Settings,
+    name: str,
+    task: str | None,
+    seed: int,
+    rollout: bool,
+    faults: str | None,
 ) -> None:
     from environments.environment import open_environments
     from environments.episode import Episode
@@ -188,7 +196,7 @@ async def _serve_pipe(
     from hub.mcp_server.surfaces import EnvironmentSurface, EpisodeSurface
 
     async with open_environments(settings.roots, data_dir=settings.data_dir) as environments:
-        environment = await environments.get(name)
+        environment = (await environments.get(name)).under(faults)
         horizon = None if rollout else SEAT_HORIZON
         episode = await Episode.start(environment, task=task, seed=seed, horizon=horizon)
         if rollout:
