@@ -12,10 +12,11 @@ import msgspec
 
 from environments.environment import Environments
 from environments.episode import Episode
-from environments.errors import EnvhubError
+from environments.errors import EnvhubError, PackInvalid
 from environments.llm import Usage
 from environments.replay import AT_ONCE, played_again
 from environments.trajectory import Component, Outcome, Record, Reward, Trajectory
+from environments.verifier import score_episode
 from environments.verifier.judge import Case, Judge
 
 Strategy = Literal["code", "judge", "code+judge"]
@@ -155,17 +156,17 @@ async def _scores(
 
 async def score_by_code(episode: Episode, answer: str | None) -> Reward:
     """The reward by all of the task's verifier but its ``judge``; the episode's own stays."""
-    task, before = episode.task, (episode.reward, episode.answer)
+    task, environment = episode.task, episode.environment
     assert task is not None
     code = {name: part for name, part in task.verifier.items() if name != "judge"}
     if not code:
         return Reward(value=None, outcome="unset", reason="the task has no code verifier")
-    episode.task = msgspec.structs.replace(task, verifier=code)
+    bare = msgspec.structs.replace(task, verifier=code)
     try:
-        return await episode.score(answer)
-    finally:
-        episode.task = task
-        episode.reward, episode.answer = before
+        attempt = episode.attempt(bare, answer)
+    except PackInvalid as error:  # what is left demands nothing
+        return Reward(value=None, outcome="unset", reason=str(error))
+    return await score_episode(environment.sandbox, environment.pack, bare, attempt)
 
 
 def case_of(

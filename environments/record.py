@@ -12,6 +12,7 @@ from environments.episode import Episode
 from environments.errors import AgentError
 from environments.spec import ToolSpec
 from environments.trajectory import Reward, Step, StopReason, Trajectory
+from environments.verifier import is_malformed
 
 Message = dict[str, Any]
 """A chat message as OpenAI has it. Fields of your own (token ids, log probabilities) pass
@@ -52,6 +53,7 @@ def trajectory_of(episode: Episode, provenance: Provenance | None = None) -> Tra
         task=task.id if task else None,
         instruction=task.instruction if task else None,
         seed=episode.seed,
+        malformed=episode.malformed,
         faults=episode.environment.faults,
         group=given.group,
         repetition=given.repetition,
@@ -63,7 +65,7 @@ def trajectory_of(episode: Episode, provenance: Provenance | None = None) -> Tra
         clock_ms=episode.clock_ms,
         answer=episode.answer,
         reward=reward,
-        terminated=stop in ("answered", "closed"),
+        terminated=stop in ("answered", "closed", "malformed"),
         truncated=stop == "horizon",
         failed=failed,
         stop_reason=stop,
@@ -76,6 +78,8 @@ def _stop(episode: Episode) -> StopReason:
     reward: Reward | None = episode.reward
     if reward is not None and reward.value is None:
         return "failed"
+    if episode.malformed == "end" and any(map(is_malformed, episode.steps[-1:])):
+        return "malformed"
     if len(episode.steps) >= episode.horizon and episode.answer is None:
         return "horizon"
     if reward is not None:

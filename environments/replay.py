@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast, get_args
 
 import anyio
 import msgspec
@@ -12,7 +12,9 @@ import msgspec
 from environments.environment import Environment, Environments
 from environments.episode import Episode
 from environments.errors import AgentError, EnvhubError, EnvironmentChanged, InfrastructureFault
+from environments.spec import Task
 from environments.trajectory import Record, Reward, Step, Trajectory
+from environments.verifier import RewardMode, read_plan
 
 Status = Literal["identical", "rescored", "differs", "outdated", "failed"]
 CONFIRMED: Final = frozenset({"identical", "rescored"})
@@ -71,6 +73,7 @@ async def played_again(environment: Environment, trajectory: Trajectory) -> Asyn
         task=trajectory.task,
         seed=trajectory.seed,
         horizon=max(1, trajectory.horizon, len(trajectory.steps)),
+        malformed=trajectory.malformed,
     )
     for recorded in trajectory.steps:
         step = await episode.call(recorded.tool, recorded.arguments)
@@ -131,7 +134,7 @@ async def _judged(found: Replayed, trajectory: Trajectory, episode: Episode) -> 
         return _with(found, status="differs", difference=clocks)
     if recorded is None or episode.task is None:
         return found
-    again = await episode.score(trajectory.answer, recorded.mode)  # type: ignore[arg-type]
+    again = await episode.score(trajectory.answer, _mode(recorded, episode.task))
     found = _with(found, again=again)
     if again.failure_kind == "infrastructure":
         raise InfrastructureFault(again.reason)
@@ -141,6 +144,14 @@ async def _judged(found: Replayed, trajectory: Trajectory, episode: Episode) -> 
         return _with(found, status="rescored", difference=f"was unset: {recorded.reason}")
     different = first_difference(msgspec.to_builtins(recorded), msgspec.to_builtins(again))
     return _with(found, status="differs", difference=f"reward.{different}")
+
+
+def _mode(recorded: Reward, task: Task) -> RewardMode | None:
+    """The way of scoring that was asked for beside what the task declares, if one was."""
+    for mode in get_args(RewardMode):
+        if mode == recorded.mode and mode != read_plan(task).reward:
+            return cast("RewardMode", mode)
+    return None
 
 
 def _with(found: Replayed, **changed: Any) -> Replayed:

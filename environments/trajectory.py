@@ -122,7 +122,7 @@ class Reward(Record, frozen=True, kw_only=True):
     failure_kind: FaultKind | None = None
 
 
-StopReason = Literal["live", "closed", "answered", "horizon", "failed"]
+StopReason = Literal["live", "closed", "answered", "horizon", "malformed", "failed"]
 TRAJECTORY_FORMAT: Final = "envhub-trajectory-1"
 
 
@@ -142,6 +142,7 @@ class Trajectory(
     instruction: str | None
     seed: int
     faults: FaultPlan = FaultPlan()
+    malformed: Literal["observe", "penalise", "end"] = "observe"
     group: str | None = None
     repetition: int = 0
     policy: str | None = None

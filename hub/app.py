@@ -26,6 +26,7 @@ from hub.api.rest import PREFIX, rest_api
 from hub.data_dir import DataDir
 from hub.episodes import Episodes
 from hub.errors import SandboxIncomplete, body_of
+from hub.judging import judge_of
 from hub.ledger import Ledger, NullJournal, Records
 from hub.mcp_server.guard import Guard
 from hub.mcp_server.routes import McpRoutes
@@ -61,7 +62,7 @@ class Hub:
 
         Raises ``DataDirLocked``, ``DataDirUnusable``, ``LedgerDamaged``, ``SandboxIncomplete`` and
         ``PackInvalid`` (a root that is no folder of packs). On the way out calls in flight are
-        recorded, then all closes.
+        recorded, then all closes. A judge without a model is ``SettingsInvalid``.
         """
         data = DataDir(settings.data_dir)
         async with AsyncExitStack() as stack:
@@ -74,7 +75,8 @@ class Hub:
             )
             await _look_at_layers(sandbox, required=settings.require_sandbox)
             store = SnapshotStore(data.snapshots)
-            environments = Environments(Catalogue(settings.roots), store, sandbox)
+            judge = await stack.enter_async_context(judge_of(settings))
+            environments = Environments(Catalogue(settings.roots), store, sandbox, judge)
             metrics = Metrics()
             episodes = Episodes(environments, ledger, metrics)
             metrics.watch(lambda: episodes.readings() | _sandbox_readings(sandbox))

@@ -12,7 +12,7 @@ import msgspec
 from environments.spec import Difficulty, FaultPlan, Split, ToolSpec
 from environments.trajectory import Actor, Reward, Step
 
-Status = Literal["live", "truncated", "closed"]
+Status = Literal["live", "truncated", "ended", "closed"]
 Seed = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 MAX_BATCH = 1024
 """The most entries of one batch request."""

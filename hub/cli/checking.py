@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from hub.cli.judging import judge_of
 from hub.cli.output import console, say
 from hub.cli.packs import folder_of
 from hub.cli.progress import bars
+from hub.judging import judge_of
 from hub.settings import Settings
 
 if TYPE_CHECKING:

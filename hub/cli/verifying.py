@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 import msgspec
 import typer
 
-from hub.cli.judging import judge_of
 from hub.cli.output import complain, say, table
 from hub.cli.progress import progress
+from hub.judging import judge_of
 from hub.settings import Settings
 
 if TYPE_CHECKING:
@@ -72,7 +72,10 @@ async def _replay(settings: Settings, file: Path, as_json: bool) -> bool:
     from environments.replay import replay_all
 
     trajectories = list(read_lines(file))
-    async with open_environments(settings.roots, data_dir=settings.data_dir) as environments:
+    async with (
+        judge_of(settings) as judge,
+        open_environments(settings.roots, data_dir=settings.data_dir, judge=judge) as environments,
+    ):
         with progress("playing again", len(trajectories)) as done:
             found = await replay_all(environments, trajectories, done)
     if as_json:

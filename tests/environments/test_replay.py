@@ -15,6 +15,7 @@ from environments.episode import Episode
 from environments.oracle import play_oracle
 from environments.record import trajectory_of
 from environments.replay import first_difference, replay, replay_all
+from environments.spec import FaultPlan, FaultRule
 from environments.trajectory import Reward, Trajectory
 
 pytestmark = pytest.mark.anyio
@@ -164,3 +165,29 @@ async def test_many_at_once_in_their_order_and_in_other_workers(
 )
 def test_a_difference_is_found_where_it_is(one: object, other: object, where: str) -> None:
     assert first_difference(one, other) == where
+
+
+async def test_faults_and_strictness_are_played_again(shops: Environments) -> None:
+    shop = await shops.get("shop")
+    episode = await Episode.start(shop, task="buy-tea", malformed="end")
+    await episode.call("list_products", {})
+    await episode.call("oder", {})
+    await episode.score()
+    run = trajectory_of(episode)
+    assert (run.stop_reason, run.terminated, run.malformed) == ("malformed", True, "end")
+    assert run.reward is not None
+    assert run.reward.value == -1.0
+    assert (await replay(shops, run)).status == "identical"
+    lenient = msgspec.structs.replace(run, malformed="observe")
+    assert (await replay(shops, lenient)).status == "differs"
+
+    rule = FaultRule(kind="server_error", rate=1.0)
+    shaken = await Episode.start(shop.under(FaultPlan(rules=(rule,))), task="buy-tea", seed=3)
+    for _ in range(4):
+        await shaken.call("order", {"sku": "TEA-100", "quantity": 2})
+    await shaken.score()
+    run = trajectory_of(shaken)
+    assert any(step.fault for step in run.steps)
+    assert (await replay(shops, run)).status == "identical"
+    calm = msgspec.structs.replace(run, faults=FaultPlan())
+    assert (await replay(shops, calm)).step == 0

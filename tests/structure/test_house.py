@@ -26,8 +26,8 @@ ORDER = {
         "oracle", "notebook", "replay", "comparison", "check",
     ],
     "hub": [
-        "settings", "wire", "errors", "data_dir", "telemetry", "ledger", "episodes", "mcp_server",
-        "api", "app", "server", "client", "demo", "cli",
+        "settings", "wire", "errors", "data_dir", "judging", "telemetry", "ledger", "episodes",
+        "mcp_server", "api", "app", "server", "client", "demo", "cli",
     ],
 }  # fmt: skip
 """Inside a package a module imports only modules that stand before it (a folder is one module)."""
