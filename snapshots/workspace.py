@@ -269,7 +269,8 @@ class Workspace:
             mount.changes = self._changes(mount.point)
         mount._delta = delta = self._file.delta()
         mount.branch.commit(delta, ((mount.label, mount.changes),))
-        self._held = mount.branch.head
+        if self._file.cookie == self._cookie:  # else what is known of the schema is of before
+            self._held = mount.branch.head
 
     def _changes(self, before: Point) -> Changeset:
         if self._file.cookie == self._cookie:

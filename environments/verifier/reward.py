@@ -93,8 +93,9 @@ def reward_of(
 
     ``binary``: 1 if every component holds, else 0. ``fraction``: their weighted share, 0 if a gate
     (weight 0: the frame, a forbidden change) is broken. ``awm``: 1.0 complete, 0.1 partial, 0.0
-    none, and -1.0 altogether where a malformed call counts. ``envfactory`` and other mixtures: the
-    sum that they declare. On top comes what the episode's policy takes for malformed calls.
+    none, and -1.0 for all of it where a malformed call counts. ``envfactory`` and other mixtures:
+    the sum that they declare. A mixture says itself what malformed calls cost; from other rewards
+    goes what the episode's policy takes; one that a malformed call ended earns -1.0.
     """
     conduct = conduct or Conduct()
     share = _share(components)
@@ -102,17 +103,17 @@ def reward_of(
     partly = share > 0.0 and mode != "binary"
     outcome: Outcome = "complete" if complete else "partial" if partly else "none"
     mixture = mode if isinstance(mode, Mixture) else PRESETS[mode]
-    least, most = -1.0, 1.0
-    if mixture is not None:
+    least, most = (mixture.least, mixture.most) if mixture else (-1.0, 1.0)
+    if _forfeited(mode, conduct):
+        least = min(least, FORMAT_REWARD["end"])
+        terms = [Term(name="format", weight=FORMAT_REWARD["end"], value=1.0, reason=_said(conduct))]
+    elif mixture is not None:
         terms = _mixed(components, mixture, conduct, share)
-        least, most = mixture.least, mixture.most
     else:
         worth = {"binary": float(complete), "fraction": share, "awm": _AWM[outcome]}
         terms = [Term(name="outcome", weight=1.0, value=worth[str(mode)], reason=outcome)]
-    terms += _format_terms(mode, conduct)
+        terms += _format_terms(conduct)
     value = sum(term.weight * term.value for term in terms)
-    if conduct.policy == "end" and conduct.malformed:
-        value = FORMAT_REWARD["end"]
     return Reward(
         value=round(min(most, max(least, value)), 9),
         outcome=outcome,
@@ -132,12 +133,22 @@ def _share(components: Sequence[Component]) -> float:
     return earned / total if total else float(bool(components))
 
 
-def _format_terms(mode: RewardMode | Mixture, conduct: Conduct) -> list[Term]:
-    if not conduct.malformed or conduct.policy == "observe":
+def _forfeited(mode: RewardMode | Mixture, conduct: Conduct) -> bool:
+    """Whether a malformed call has cost the whole reward."""
+    strict = conduct.policy == "end" or (mode == "awm" and conduct.policy == "penalise")
+    return strict and conduct.malformed > 0
+
+
+def _format_terms(conduct: Conduct) -> list[Term]:
+    each = FORMAT_REWARD[conduct.policy]
+    if not each or not conduct.malformed:
         return []
-    each = FORMAT_REWARD["end" if mode == "awm" else conduct.policy]
-    said = f"{conduct.malformed} malformed call{'s' if conduct.malformed > 1 else ''}"
-    return [Term(name="format", weight=each, value=float(conduct.malformed), reason=said)]
+    value = float(conduct.malformed)
+    return [Term(name="format", weight=each, value=value, reason=_said(conduct))]
+
+
+def _said(conduct: Conduct) -> str:
+    return f"{conduct.malformed} malformed call{'s' if conduct.malformed > 1 else ''}"
 
 
 # --- mixtures -------------------------------------------------------------------------------------

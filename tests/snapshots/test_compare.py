@@ -384,3 +384,12 @@ def test_a_workspace_that_writes_verbatim(snapshot: Snapshot, branch: Branch) ->
     with pytest.raises(Raised), workspace.mount(branch):
         raise Raised
     workspace.close()
+
+
+def test_changes_after_a_changed_schema_are_recorded_by_the_new_one(
+    free_workspace: Workspace, branch: Branch
+) -> None:
+    run(free_workspace, branch, "ALTER TABLE note ADD COLUMN extra DEFAULT 'none'")
+    changes = run(free_workspace, branch, "UPDATE note SET extra = 'some' WHERE stars = 1")
+    (entry,) = changes["note"]["changed"]
+    assert entry["after"] == {"extra": "some"}

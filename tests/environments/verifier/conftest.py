@@ -78,6 +78,8 @@ CANCELLED = {
 }
 ORACLE = [{"tool": "cancel", "arguments": {"id": "o-1"}}]
 
+HEAD = 'name = "shop"\nversion = "1"\ntitle = "Shop"\nsummary = "A shop"\n'
+
 Shop = Callable[..., Awaitable[Environment]]
 
 
@@ -94,13 +96,14 @@ async def shop(tmp_path: Path) -> AsyncIterator[Shop]:
             *tasks: dict[str, Any],
             code: str = "",
             tools: str = "",
+            manifest: str = "",
             limits: SandboxLimits | None = None,
             judge: Judge | None = None,
         ) -> Environment:
             folder = tmp_path / "packs" / "shop"
             folder.mkdir(parents=True)
             files = {
-                "environment.toml": 'name = "shop"\nversion = "1"\ntitle = "S"\nsummary = "S"\n',
+                "environment.toml": HEAD + manifest,
                 "schema.sql": SCHEMA,
                 "data.sql": DATA,
                 "tools.py": TOOLS + textwrap.dedent(tools),

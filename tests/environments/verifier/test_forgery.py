@@ -259,3 +259,90 @@ async def test_forks_rewinds_and_nothing_at_all_are_scored(episode: Episode) -> 
     await episode.rewind(mark)
     await episode.call("cancel", {"id": "o-1"})
     assert (await episode.score()).value == 1.0
+
+
+# --- honest runs that are not simple --------------------------------------------------------------
+
+
+async def test_a_schema_that_changes_is_scored(shop: Shop) -> None:
+    tools = """
+    @tool(read_only=False)
+    def extend(db: Database) -> None:
+        "Make room."
+        db.run("CREATE TABLE extra (id INTEGER PRIMARY KEY, text)")
+        db.insert("extra", text="first")
+        db.run("ALTER TABLE orders ADD COLUMN note DEFAULT 'none'")
+
+    @tool(read_only=False)
+    def fill(db: Database) -> None:
+        "Use it."
+        db.insert("extra", text="second")
+        db.run("UPDATE orders SET note = 'seen' WHERE id = 'o-2'")
+    """
+    environment = await shop(task(CANCELLED), tools=tools, manifest="allow_ddl = true\n")
+    episode = await Episode.start(environment, task="t")
+    for call in ("extend", "fill"):
+        assert (await episode.call(call, {})).error is None
+    await episode.call("cancel", {"id": "o-1"})
+    reward = await episode.score()
+    assert reward.value == 0.0, reward.reason
+    assert "table extra of the schema was added" in reward.reason
+
+
+async def test_writes_kept_from_a_call_that_failed_are_scored(shop: Shop) -> None:
+    tools = """
+    @tool(read_only=False)
+    def half(db: Database) -> None:
+        "Do half of it."
+        db.run("UPDATE orders SET status = 'cancelled' WHERE id = 'o-1'")
+        raise ToolError("TOO_BAD", "it went wrong")
+    """
+    environment = await shop(task(CANCELLED), tools=tools, manifest='on_error = "keep"\n')
+    episode = await Episode.start(environment, task="t")
+    assert (await episode.call("half", {})).error is not None
+    assert (await episode.score()).value == 1.0
+
+
+async def test_an_event_that_comes_due_in_a_call_is_not_the_agents(shop: Shop) -> None:
+    verifier = {"expect": [{"table": "prices", "where": {"sku": "tea"}, "set": {"cents": 510}}]}
+    tools = """
+    @tool(read_only=False)
+    def price(db: Database, sku: str, more: int) -> None:
+        "Change a price."
+        db.run("UPDATE prices SET cents = cents + ? WHERE sku = ?", more, sku)
+    """
+    manifest = "[clock]\nstart = 2026-01-05T09:00:00Z\nstep_seconds = 14400\n"
+    environment = await shop(task(verifier), tools=tools, manifest=manifest)
+    episode = await Episode.start(environment, task="t")
+    step = await episode.call("price", {"sku": "tea", "more": 10})
+    assert [change.actor for change in step.changes] == ["agent", "environment"]
+    reward = await episode.score()
+    assert reward.value == 1.0, reward.reason
+
+
+async def test_a_task_with_statements_of_its_own(shop: Shop) -> None:
+    initial = ["UPDATE orders SET status = 'held'", "INSERT INTO notes VALUES ('start')"]
+    environment = await shop(task(CANCELLED, initial=initial))
+    episode = await Episode.start(environment, task="t")
+    assert (await episode.score()).value == 0.0
+    await episode.call("cancel", {"id": "o-1"})
+    assert (await episode.score()).value == 1.0
+
+
+async def test_many_rows_without_a_key(shop: Shop) -> None:
+    """A session loses track of such tables; the report would not be what is on the pages."""
+    tools = """
+    @tool(read_only=False)
+    def flood(db: Database) -> None:
+        "Write, then take back."
+        for number in range(300):
+            db.insert("notes", body=str(number))
+        db.run("DELETE FROM notes WHERE rowid > 10")
+        db.run("UPDATE notes SET body = body || '!'")
+    """
+    verifier = {"answer": {"exact": "x"}, "allow": [{"table": "notes"}]}
+    environment = await shop(task(verifier), tools=tools)
+    episode = await Episode.start(environment, task="t")
+    await episode.call("flood", {})
+    assert len(episode.changes()) == 10
+    assert (await episode.score("x")).value == 1.0
