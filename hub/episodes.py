@@ -68,6 +68,7 @@ class Episodes:
             horizon=request.horizon,
             id=_new_id(),
             journal=self.ledger,
+            malformed=request.malformed,
         )
         self._live[episode.id] = episode
         self._happened("created", episode, task=request.task, seed=request.seed)
@@ -170,7 +171,7 @@ class Episodes:
             structlog.contextvars.unbind_contextvars("episode_id", "call_id")
 
     async def score(
-        self, episode: Episode, answer: str | None = None, mode: RewardMode = "binary"
+        self, episode: Episode, answer: str | None = None, mode: RewardMode | None = None
     ) -> Reward:
         """Judge the run so far; see ``Episode.score``."""
         reward = await episode.score(answer, mode)

@@ -123,6 +123,8 @@ class CreateEpisode(Request, frozen=True, kw_only=True):
     """The most steps it may take; by default the task's, else the environment's."""
     faults: str | FaultPlan | None = None
     """A plan of the pack, or ``none``, ``flaky`` or ``hostile``, or a plan of your own."""
+    malformed: Literal["observe", "penalise", "end"] = "observe"
+    """What a call of an unknown tool, or one whose arguments break its schema, comes to."""
 
 
 class CreateEpisodes(Request, frozen=True, kw_only=True):
@@ -238,7 +240,8 @@ class Changes(Response, frozen=True, kw_only=True):
 class ScoreEpisode(Request, frozen=True, kw_only=True):
     answer: str | None = None
     """The agent's final words, where the task's verifier judges them."""
-    mode: Literal["binary", "fraction"] = "binary"
+    mode: Literal["binary", "fraction", "awm", "envfactory"] | None = None
+    """How the parts make a reward; by default as the task declares it."""
 
 
 class Score(Response, frozen=True, kw_only=True):
