@@ -56,9 +56,8 @@ from environments.verifier import (
     RewardMode,
     changes_of,
     is_malformed,
-    score_episode,
 )
-from snapshots import Branch, Changeset, Mark, decode_delta, encode_delta
+from snapshots import Branch, Changeset, Mark
 
 Status = Literal["live", "truncated", "ended", "closed"]
 KEEP: Any = object()
@@ -210,13 +209,12 @@ class Episode:
                 self._asked_horizon = record.horizon
                 self.malformed = record.malformed
                 if record.pages is not None:
-                    self.branch.rewind(
-                        Branch.decode(record.pages, self.environment.snapshot).mark()
-                    )
+                    self.branch.rewind(self.environment.decode_branch(record.pages).mark())
                 self._steps = list(record.steps)
             case Stepped():
                 if record.delta is not None:
-                    self.branch.commit(decode_delta(record.delta, self.branch), ())
+                    delta = self.environment.decode_delta(record.delta, self.branch)
+                    self.branch.commit(delta, ())
                 self._accept(record.step, record.moment)
             case Marked():
                 self._marks[record.mark] = self._bookmark()
@@ -334,7 +332,7 @@ class Episode:
         try:
             encoded = None
             if delta is not None and self._journal.keeps_pages:
-                encoded = encode_delta(delta, self.branch)
+                encoded = self.environment.encode_delta(delta, self.branch)
             if delta is not None:
                 self.branch.commit(delta, ())
             await self._journal.append(self.id, Stepped(step, transition.moment, encoded))
@@ -463,22 +461,15 @@ class Episode:
                     f"episode {self.id} has no task to score", hint="reset it with a task"
                 )
             with anyio.CancelScope(shield=True):
-                environment = self.environment
-                reward = await score_episode(
-                    environment.sandbox,
-                    environment.pack,
-                    self.task,
-                    self.attempt(self.task, answer),
-                    mode,
-                    environment.judge,
-                )
+                attempt = self.attempt(self.task, answer)
+                reward = await self.environment.score(self.task, attempt, mode)
                 await self._journal.append(self.id, Scored(reward, answer))
             self.reward, self.answer = reward, answer
             return reward
 
     def attempt(self, task: Task, answer: str | None = None) -> Attempt:
         """The run so far as ``score`` judges it by the verifier of ``task``."""
-        start = Branch(self.environment.snapshot)
+        start = self.branch.fork()
         start.rewind(self._start)
         return Attempt(
             start=start,

@@ -16,7 +16,7 @@ from environments.errors import AgentError, PackInvalid
 from environments.oracle import resolve_oracle
 from environments.spec import OracleCall, Task
 from environments.trajectory import Reward, Step
-from environments.verifier import Attempt, score_episode
+from environments.verifier import Attempt
 from snapshots import Changeset
 
 SEED: Final = 11
@@ -102,9 +102,7 @@ async def play(
 
 async def judged_as(environment: Environment, task: Task, attempt: Attempt) -> Reward:
     """What an attempt is worth by the verifier of ``task``."""
-    return await score_episode(
-        environment.sandbox, environment.pack, task, attempt, judge=environment.judge
-    )
+    return await environment.score(task, attempt)
 
 
 async def side_by_side(

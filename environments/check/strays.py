@@ -215,9 +215,7 @@ async def _scored_with(
 async def _with(environment: Environment, attempt: Attempt, stray: Stray) -> Attempt | None:
     """The attempt as if the agent had made the stray change too; ``None`` if it cannot be made."""
     end = attempt.end.fork()
-    done = await environment.sandbox.prepare(
-        environment.pack, end, attempt.moment, [stray.statement]
-    )
+    done = await environment.act(end, attempt.moment, [stray.statement])
     if done.error is not None or done.delta is None:
         return None
     ignored = environment.pack.spec.changes

@@ -22,7 +22,7 @@ ORDER = {
     "environments": [
         "errors", "spec", "authoring", "trajectory", "faults", "horizons", "advantages", "llm",
         "assertions", "datafiles", "catalogue", "sampling", "scaffold", "runtimes", "sandbox",
-        "verifier", "journal", "environment", "injection", "episode", "record",
+        "verifier", "journal", "opened", "environment", "injection", "episode", "record",
         "oracle", "notebook", "replay", "comparison", "check",
     ],
     "hub": [
