@@ -5,17 +5,20 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
-import anyio
 import msgspec
 
 from environments.catalogue import pack_digest
 from environments.check.gate import try_gates
+from environments.check.lint import lint
+from environments.check.quality import QualityReport, assess
 from environments.check.report import CheckReport, Finding
+from environments.check.runs import Item, Result, side_by_side
 from environments.errors import PackInvalid
 from environments.sandbox.host import Sandbox, SandboxLimits
 from environments.verifier.judge import Judge
@@ -34,6 +37,18 @@ async def check_pack(path: Path) -> CheckReport:
     """
     (report,) = await check_packs([path])
     return report
+
+
+async def lint_packs(paths: Sequence[Path], judge: Judge | None = None) -> list[CheckReport]:
+    """Look for reward hacks in each pack, side by side. Raises ``InfrastructureFault``."""
+    async with _workshop() as (store, sandbox):
+        return await _each(paths, lambda path: lint(path, store, sandbox, judge))
+
+
+async def assess_packs(paths: Sequence[Path], judge: Judge | None = None) -> list[QualityReport]:
+    """Say how good each pack is, side by side. Raises ``InfrastructureFault``."""
+    async with _workshop() as (store, sandbox):
+        return await _each(paths, lambda path: assess(path, store, sandbox, judge))
 
 
 async def check_packs(
@@ -58,26 +73,33 @@ async def check_packs(
         else:
             reports[number] = known
             told(path, None)
-    if waiting:
-        limiter = anyio.Semaphore(os.cpu_count() or 1)
-        with tempfile.TemporaryDirectory(prefix="envhub-check-") as scratch:
-            store = SnapshotStore(Path(scratch) / "snapshots")
-            async with Sandbox(SandboxLimits()) as sandbox:
+    if not waiting:
+        return [reports[number] for number in range(len(paths))]
+    async with _workshop() as (store, sandbox):
 
-                async def check(number: int, path: Path) -> None:
-                    async with limiter:
-                        report = await try_gates(
-                            path, store, sandbox, judge, lambda finding: told(path, finding)
-                        )
-                    reports[number] = report
-                    if kept is not None and report.digest:
-                        _keep(kept, report, judge)
-                    told(path, None)
+        async def check(item: tuple[int, Path]) -> None:
+            number, path = item
+            report = await try_gates(path, store, sandbox, judge, partial(told, path))
+            reports[number] = report
+            if kept is not None and report.digest:
+                _keep(kept, report, judge)
+            told(path, None)
 
-                async with anyio.create_task_group() as tasks:
-                    for number, path in waiting:
-                        tasks.start_soon(check, number, path)
+        await _each(waiting, check)
     return [reports[number] for number in range(len(paths))]
+
+
+@asynccontextmanager
+async def _workshop() -> AsyncIterator[tuple[SnapshotStore, Sandbox]]:
+    """A place to build in, and workers."""
+    with tempfile.TemporaryDirectory(prefix="envhub-check-") as scratch:
+        async with Sandbox(SandboxLimits()) as sandbox:
+            yield SnapshotStore(Path(scratch) / "snapshots"), sandbox
+
+
+async def _each(items: Sequence[Item], do: Callable[[Item], Awaitable[Result]]) -> list[Result]:
+    """As many packs side by side as there are processors."""
+    return await side_by_side(items, do, at_once=os.cpu_count() or 1)
 
 
 def _known(kept: Path, path: Path, judge: Judge | None) -> CheckReport | None:

@@ -147,8 +147,10 @@ def _fits(value: Any, part: Mapping[str, Any]) -> bool:
             return value is not None
 
 
-def known_values(environment: Environment) -> Pools:
-    """Values of the database by column, and by ``<table's singular>_<key column>``."""
+def known_values(environment: Environment, most: int | None = _VALUES) -> Pools:
+    """Values of the database by column, and by ``<table's singular>_<key column>``; of each column
+    about ``most`` from all over it, or all that there are."""
+    looked_at = -1 if most is None else _LOOKED_AT
     pools: dict[str, list[Any]] = defaultdict(list)
     path = environment.snapshot.path
     with closing(sqlite3.connect(f"file:{path}?immutable=1", uri=True)) as connection:
@@ -158,11 +160,12 @@ def known_values(environment: Environment) -> Pools:
                 values = [
                     value
                     for (value,) in connection.execute(
-                        'SELECT DISTINCT "{}" FROM "{}" LIMIT {}'.format(*quoted, _LOOKED_AT)
+                        'SELECT DISTINCT "{}" FROM "{}" LIMIT {}'.format(*quoted, looked_at)
                     )
                     if value is not None and not isinstance(value, bytes)
                 ]
-                values = values[:: len(values) // _VALUES + 1]
+                if most is not None:
+                    values = values[:: len(values) // most + 1]
                 pools[column] += values
                 if (column,) == info.key:
                     pools[f"{_singular(table)}_{column}"] += values

@@ -106,11 +106,11 @@ async def judged_as(environment: Environment, task: Task, attempt: Attempt) -> R
 
 
 async def side_by_side(
-    items: Iterable[Item], do: Callable[[Item], Awaitable[Result]]
+    items: Iterable[Item], do: Callable[[Item], Awaitable[Result]], at_once: int = AT_ONCE
 ) -> list[Result]:
     """``do`` for all items, a few at once; the results in the items' order."""
     found: dict[int, Result] = {}
-    limiter = anyio.Semaphore(AT_ONCE)
+    limiter = anyio.Semaphore(at_once)
 
     async def one(number: int, item: Item) -> None:
         async with limiter:

@@ -12,13 +12,14 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from string import Template
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Generic, Literal, TypeVar
 
 import msgspec
 
 from environments.llm import ChatMessage, Llm, Usage
 from environments.trajectory import Component, Outcome, Record, Step
 
+T = TypeVar("T", bound=msgspec.Struct)
 VerdictWord = Literal["complete", "partial", "none", "environment_fault"]
 
 _PROMPTS: Final = Path(__file__).parent / "prompts"
@@ -80,55 +81,62 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     """The code verifier's components; ``None`` to judge without them."""
 
 
+class Given(msgspec.Struct, Generic[T], frozen=True):
+    """An opinion of any kind, where it is kept, and what it cost when it was reached."""
+
+    opinion: T
+    key: str
+    usage: Usage
+    cached: bool = False
+
+
 class Judge:
-    """Asks ``llm`` for verdicts; keeps them in ``folder`` if one is given."""
+    """Asks ``llm`` for opinions; keeps them in ``folder``, if one is given, by the content they
+    were reached on."""
 
     def __init__(self, llm: Llm, folder: Path | None = None) -> None:
         self.llm = llm
-        self._kept = _Kept(folder)
+        self._folder = folder
 
     async def verdict(self, case: Case) -> Verdict:
         """What became of the task. Raises ``LlmUnavailable`` and ``LlmUnreadable``."""
-        messages = prompt(case)
+        given = await self.opinion(prompt(case), Opinion)
+        return Verdict(
+            verdict=given.opinion.verdict,
+            confidence=given.opinion.confidence,
+            reason=given.opinion.reason,
+            model=self.llm.endpoint.model,
+            key=given.key,
+            usage=given.usage,
+            cached=given.cached,
+        )
+
+    async def opinion(self, messages: Sequence[ChatMessage], kind: type[T]) -> Given[T]:
+        """An opinion on anything else. Raises ``LlmUnavailable`` and ``LlmUnreadable``."""
         endpoint = self.llm.endpoint
         content = (endpoint.model, endpoint.temperature, messages)
         key = hashlib.sha256(msgspec.json.encode(content)).hexdigest()
-        if (known := self._kept.get(key)) is not None:
-            return msgspec.structs.replace(known, cached=True)
-        opinion, usage = await self.llm.ask(messages, Opinion)
-        verdict = Verdict(
-            verdict=opinion.verdict,
-            confidence=opinion.confidence,
-            reason=opinion.reason,
-            model=endpoint.model,
-            key=key,
-            usage=usage,
-        )
-        self._kept.put(verdict)
-        return verdict
+        if (known := self._known(key, kind)) is not None:
+            return known
+        opinion, usage = await self.llm.ask(messages, kind)
+        given = Given(opinion, key, usage)
+        if self._folder is not None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            part = self._folder / f"{key}.part"
+            part.write_bytes(msgspec.json.encode(given))
+            part.replace(self._folder / f"{key}.json")
+        return given
 
-
-class _Kept:
-    """Verdicts by key, one small file each; a file that cannot be read counts as none."""
-
-    def __init__(self, folder: Path | None) -> None:
-        self.folder = folder
-
-    def get(self, key: str) -> Verdict | None:
-        if self.folder is None or not (self.folder / f"{key}.json").is_file():
+    def _known(self, key: str, kind: type[T]) -> Given[T] | None:
+        """A file that cannot be read counts as none."""
+        file = None if self._folder is None else self._folder / f"{key}.json"
+        if file is None or not file.is_file():
             return None
         try:
-            return msgspec.json.decode((self.folder / f"{key}.json").read_bytes(), type=Verdict)
+            found: Given[T] = msgspec.json.decode(file.read_bytes(), type=Given[kind])  # type: ignore[valid-type]
         except msgspec.DecodeError:
             return None
-
-    def put(self, verdict: Verdict) -> None:
-        if self.folder is None:
-            return
-        self.folder.mkdir(parents=True, exist_ok=True)
-        part = self.folder / f"{verdict.key}.part"
-        part.write_bytes(msgspec.json.encode(verdict))
-        part.replace(self.folder / f"{verdict.key}.json")
+        return msgspec.structs.replace(found, cached=True)
 
 
 def prompt(case: Case) -> list[ChatMessage]:
@@ -149,8 +157,7 @@ def prompt(case: Case) -> list[ChatMessage]:
         answer=_json(case.answer),
         signals=signals,
     )
-    system = (_PROMPTS / "judge.system.txt").read_text(encoding="utf-8")
-    return [ChatMessage("system", system), ChatMessage("user", text)]
+    return [ChatMessage("system", _read("judge.system")), ChatMessage("user", text)]
 
 
 def _calls(steps: Sequence[Step]) -> str:
@@ -184,4 +191,8 @@ def _json(value: Any) -> str:
 
 
 def _template(name: str) -> Template:
-    return Template((_PROMPTS / f"{name}.txt").read_text(encoding="utf-8"))
+    return Template(_read(name))
+
+
+def _read(name: str) -> str:
+    return (_PROMPTS / f"{name}.txt").read_text(encoding="utf-8")

@@ -11,22 +11,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from hub.cli.output import console, say
+from hub.cli.output import console, say, table
 from hub.cli.packs import folder_of
 from hub.cli.progress import bars
 from hub.judging import judge_of
 from hub.settings import Settings
 
 if TYPE_CHECKING:
-    from environments.check import Finding
+    from environments.check import Finding, QualityReport
 
 Named = Annotated[list[str], typer.Argument(help="Folders of packs, or names of shipped ones.")]
+JudgeUrl = Annotated[
+    str | None, typer.Option(help="An OpenAI-compatible endpoint, up to and with /v1.")
+]
+JudgeModel = Annotated[str | None, typer.Option(help="The model that judges.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add these commands."""
     app.command("check")(check)
+    app.command("lint")(lint)
+    app.command("quality")(quality)
 
 
 def check(
@@ -57,6 +63,73 @@ def check(
     _show(reports, packs, as_json)
     if not all(report.passed for report in reports):
         raise typer.Exit(1)
+
+
+def lint(packs: Named, as_json: AsJson = False) -> None:
+    """Look for ways to be paid that are not the task: constant answers, another task's work.
+
+    Exits with 1 if there is one.
+    """
+    from environments.check import CheckReport, lint_packs
+
+    settings = Settings.from_environment()
+
+    async def run() -> list[CheckReport]:
+        async with judge_of(settings) as judge:
+            return await lint_packs([folder_of(pack) for pack in packs], judge)
+
+    reports = asyncio.run(run())
+    _show(reports, packs, as_json)
+    if not all(report.passed for report in reports):
+        raise typer.Exit(1)
+
+
+def quality(
+    packs: Named,
+    judge_url: JudgeUrl = None,
+    judge_model: JudgeModel = None,
+    as_json: AsJson = False,
+) -> None:
+    """Grade packs: can the tasks be done, is the data there, do the tools do what is needed?"""
+    from environments.check import assess_packs
+
+    settings = Settings.from_environment(judge_url=judge_url, judge_model=judge_model)
+
+    async def run() -> list[QualityReport]:
+        async with judge_of(settings) as judge:
+            return await assess_packs([folder_of(pack) for pack in packs], judge)
+
+    reports = asyncio.run(run())
+    if as_json:
+        say(msgspec.json.encode(reports).decode())
+        return
+    for pack, report in zip(packs, reports, strict=True):
+        console.print(f"[bold]{pack}[/]")
+        _show_quality(report)
+
+
+def _show_quality(report: QualityReport) -> None:
+    rows = []
+    for respect, measured in report.measured.items():
+        grade = getattr(report.review, respect) if report.review else None
+        rows.append(
+            (
+                respect.replace("_", " "),
+                f"{measured.good} of {measured.of}",
+                measured.what,
+                f"{grade.grade} of 5" if grade else "-",
+                grade.reason if grade else "",
+            )
+        )
+    judged = f"judged by {report.model}" if report.review else "judged"
+    table(("", "measured", "of what", judged, "why"), rows)
+    for problem in (one for measured in report.measured.values() for one in measured.problems):
+        say(f"  {problem}")
+    for problem in report.review.problems if report.review else ():
+        say(f"  {report.model}: {problem}")
+    if report.unreviewed:
+        say(f"  not judged: {report.unreviewed}")
+    say()
 
 
 def _show(reports: list[Any], packs: list[str], as_json: bool) -> None:
