@@ -256,6 +256,11 @@ class Episode:
         return "truncated" if len(self._steps) >= self.horizon else "live"
 
     @property
+    def busy(self) -> bool:
+        """Whether a call, a verdict or another operation is under way."""
+        return self._lock.locked()
+
+    @property
     def steps(self) -> Sequence[Step]:
         return self._steps
 

@@ -11,7 +11,14 @@ import msgspec
 from environments.episode import Episode
 from environments.errors import AgentError
 from environments.spec import ToolSpec
-from environments.trajectory import Reward, Step, StopReason, Trajectory
+from environments.trajectory import (
+    ModelCall,
+    Reward,
+    Step,
+    StopReason,
+    Trajectory,
+    Window,
+)
 from environments.verifier import is_malformed
 
 Message = dict[str, Any]
@@ -34,6 +41,9 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
     repetition: int = 0
     policy: str | None = None
     tokens: dict[str, Any] = {}
+    training_step: int | None = None
+    window: Window | None = None
+    calls: tuple[ModelCall, ...] = ()
 
 
 def trajectory_of(episode: Episode, provenance: Provenance | None = None) -> Trajectory:
@@ -71,6 +81,9 @@ def trajectory_of(episode: Episode, provenance: Provenance | None = None) -> Tra
         stop_reason=stop,
         mask=failed,
         tokens=given.tokens,
+        training_step=given.training_step,
+        window=given.window,
+        calls=given.calls,
     )
 
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
-from environments.catalogue import Pack
 from environments.errors import AgentError
 from environments.spec import Difficulty, Split
+
+if TYPE_CHECKING:  # a client names samplers and reads no pack
+    from environments.catalogue import Pack
 
 WEIGHED = ("environment", "domain", "difficulty", "tag", "task")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -122,6 +122,36 @@ class Reward(Record, frozen=True, kw_only=True):
     failure_kind: FaultKind | None = None
 
 
+class Window(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How much of its history a policy is shown: system and task always, then the last turns.
+
+    A turn is one message of the policy and what it was answered. Both limits hold where both are
+    given; the last turn is always shown.
+    """
+
+    turns: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    """A budget for the whole prompt, counted by ``tokenizer``."""
+    tokenizer: str | None = None
+    """Whose tokens they are, e.g. a model's name. Only who renders need know it."""
+
+    def __post_init__(self) -> None:
+        if self.tokens is not None and not self.tokenizer:
+            raise ValueError("a window of tokens names its tokenizer")
+
+
+class ModelCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One call of the policy's model: which messages it saw, and the one it answered.
+
+    Indexes into the trajectory's ``messages``: what a window left out is simply not among them.
+    """
+
+    prompt: tuple[int, ...]
+    completion: int
+    tokens: dict[str, Any] = {}
+    """Whatever the inference side says of this call (token ids, log probabilities), untouched."""
+
+
 StopReason = Literal["live", "closed", "answered", "horizon", "malformed", "failed"]
 TRAJECTORY_FORMAT: Final = "envhub-trajectory-1"
 
@@ -159,3 +189,6 @@ class Trajectory(
     stop_reason: StopReason
     mask: bool
     tokens: dict[str, Any] = {}
+    training_step: int | None = None
+    window: Window | None = None
+    calls: tuple[ModelCall, ...] = ()

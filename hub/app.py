@@ -22,16 +22,21 @@ from environments.catalogue import Catalogue
 from environments.environment import Environments
 from environments.errors import EnvhubError
 from environments.sandbox.host import Sandbox, SandboxLimits
+from hub.admission import Tenure
 from hub.api.rest import PREFIX, rest_api
+from hub.curriculum import Curriculum
 from hub.data_dir import DataDir
 from hub.episodes import Episodes
 from hub.errors import SandboxIncomplete, body_of
+from hub.groups import Groups
 from hub.judging import judge_of
-from hub.ledger import Ledger, NullJournal, Records
+from hub.ledger import Ledger, NullJournal, Records, RowQuery
 from hub.mcp_server.guard import Guard
 from hub.mcp_server.routes import McpRoutes
+from hub.seats import Seats
 from hub.settings import Settings
 from hub.telemetry import CONTENT_TYPE, Metrics, Readings, logger
+from hub.tending import tended
 from hub.wire import ErrorResponse
 from snapshots import SnapshotStore
 
@@ -53,6 +58,8 @@ class Hub:
     environments: Environments
     ledger: Records
     episodes: Episodes
+    seats: Seats
+    groups: Groups
     secret: bytes
 
     @classmethod
@@ -78,9 +85,21 @@ class Hub:
             judge = await stack.enter_async_context(judge_of(settings))
             environments = Environments(Catalogue(settings.roots), store, sandbox, judge)
             metrics = Metrics()
-            episodes = Episodes(environments, ledger, metrics)
+            curriculum = Curriculum(environments.catalogue, ledger)
+            episodes = Episodes(environments, ledger, metrics, curriculum, _tenure(settings))
+            await stack.enter_async_context(tended(episodes))
             metrics.watch(lambda: episodes.readings() | _sandbox_readings(sandbox))
-            yield cls(settings, metrics, sandbox, environments, ledger, episodes, data.secret())
+            yield cls(
+                settings=settings,
+                metrics=metrics,
+                sandbox=sandbox,
+                environments=environments,
+                ledger=ledger,
+                episodes=episodes,
+                seats=Seats(episodes),
+                groups=Groups(episodes, curriculum),
+                secret=data.secret(),
+            )
 
 
 class App:
@@ -92,8 +111,8 @@ class App:
             ("*",) if settings.host in ANY_ADDRESS else (settings.host,)
         )
         guard = Guard(hosts, max_body_bytes=settings.max_body_bytes)
-        self._rest: ASGIApp = rest_api(hub.episodes, version=VERSION, guard=guard)
-        self._mcp = McpRoutes(hub.episodes, secret=hub.secret, guard=guard)
+        self._rest = rest_api(hub.groups, version=VERSION, guard=guard)
+        self._mcp = McpRoutes(hub.episodes, hub.seats, secret=hub.secret, guard=guard)
         self._pages: ASGIApp = pages(hub)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -110,6 +129,7 @@ class App:
     def close(self) -> None:
         """End what would keep a stopping server waiting (open event streams)."""
         self._mcp.close()
+        self._rest.close()
 
 
 def pages(hub: Hub) -> Starlette:
@@ -130,7 +150,7 @@ def pages(hub: Hub) -> Starlette:
 
     async def ready(request: Request) -> Response:
         try:
-            await hub.ledger.rows(limit=1)
+            await hub.ledger.rows(RowQuery(limit=1))
         except EnvhubError as error:
             return Response(_error_json(error), 503, media_type="application/json")
         catalogue = hub.environments.catalogue
@@ -179,6 +199,14 @@ def _limits(settings: Settings) -> SandboxLimits:
     if settings.worker_memory_bytes:
         limits = msgspec.structs.replace(limits, memory_budget_bytes=settings.worker_memory_bytes)
     return limits
+
+
+def _tenure(settings: Settings) -> Tenure:
+    return Tenure(
+        max_episodes=settings.max_episodes,
+        lease_seconds=settings.lease_seconds,
+        retention_seconds=settings.retention_seconds,
+    )
 
 
 def _log_sandbox(kind: str, environment: str, **fields: object) -> None:

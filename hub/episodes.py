@@ -1,6 +1,7 @@
 """Every live episode by its id, and the one way all transports call a tool.
 
-After a restart an episode is resumed from the ledger when somebody first asks for it.
+After a restart, and once its lease ran out, an episode is resumed from the ledger when somebody
+asks for it.
 """
 
 from __future__ import annotations
@@ -11,29 +12,29 @@ import itertools
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
+from weakref import WeakValueDictionary
 
 import structlog
 
 from environments.environment import Environments
 from environments.episode import Episode
-from environments.errors import (
-    EnvhubError,
-    EnvironmentChanged,
-    EnvironmentFault,
-    UnknownEnvironment,
-)
+from environments.errors import EnvhubError
 from environments.journal import Closed
 from environments.trajectory import Reward, Step
 from environments.verifier import RewardMode
-from hub.errors import EpisodeGone, UnknownEpisode
-from hub.ledger import EpisodeRow, Records
+from hub.admission import Admission, Tenure
+from hub.curriculum import Curriculum
+from hub.errors import EpisodeGone, KeyReused, UnknownEpisode
+from hub.ids import new_id
+from hub.leases import Leases
+from hub.ledger import EpisodeRow, Records, RowQuery
 from hub.telemetry import Metrics, Readings, logger
-from hub.wire import CreateEpisode, EpisodeQuery
+from hub.trajectories import Trajectories
+from hub.turns import Turns
+from hub.wire import CreateEpisode, Enrolment, EpisodeQuery
 
-SEAT_HORIZON = 1_000_000
-"""A person's seat is not a run that is judged: it has no horizon to speak of."""
 KEPT_CLOSED = 256
 SEARCHED_FOR_MATCHES = 500
 
@@ -43,15 +44,29 @@ log = logger("hub.episodes")
 class Episodes:
     """The hub's episodes. ``ledger`` decides what survives a restart."""
 
-    def __init__(self, environments: Environments, ledger: Records, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        environments: Environments,
+        ledger: Records,
+        metrics: Metrics,
+        curriculum: Curriculum,
+        tenure: Tenure = Tenure(),  # noqa: B008 - frozen
+    ) -> None:
         self.environments = environments
         self.ledger = ledger
         self.metrics = metrics
+        self.curriculum = curriculum
+        self.tenure = tenure
+        self.trajectories = Trajectories(ledger)
+        self.leases = Leases(tenure.lease_seconds)
+        self.admission = Admission(tenure.max_episodes, self.leases.next_seconds)
+        self.finished = asyncio.Event()
+        """Set and replaced each time an episode is closed."""
+        self.when_closed: list[Callable[[EpisodeRow, Episode], Awaitable[None]]] = []
         self._live: dict[str, Episode] = {}
         self._closed: OrderedDict[str, Episode] = OrderedDict()
-        self._resuming: dict[str, asyncio.Lock] = {}
-        self._seats: dict[tuple[str, str], str] = {}
-        self._seating: dict[tuple[str, str], asyncio.Lock] = {}
+        self._parked: WeakValueDictionary[str, Episode] = WeakValueDictionary()
+        self._turns = Turns()
         self._log = log.bind()
         self._run = secrets.token_hex(3)
         self._call_numbers = itertools.count(1)
@@ -59,38 +74,96 @@ class Episodes:
     # Life ------------------------------------------------------------------------------------
 
     async def create(self, request: CreateEpisode) -> Episode:
-        """Begin an episode. Raises what ``Environments.get`` and ``Episode.start`` do."""
-        environment = await self.environments.get(request.environment)
-        episode = await Episode.start(
-            environment.under(request.faults),
-            task=request.task,
-            seed=request.seed,
-            horizon=request.horizon,
-            id=_new_id(),
-            journal=self.ledger,
-            malformed=request.malformed,
-        )
-        self._live[episode.id] = episode
-        self._happened("created", episode, task=request.task, seed=request.seed)
-        return episode
+        """Begin an episode, or answer the one that was begun with the same key.
+
+        Raises what ``Environments.get`` and ``Episode.start`` do, ``AtCapacity``,
+        ``UnknownSchedule`` and ``KeyReused``.
+        """
+        if request.key is None:
+            return (await self.begin(request, [new_id("ep")]))[0]
+        episode_id = new_id("ep", request.key)
+        async with self._turns.of(episode_id):
+            row = await self.ledger.row(episode_id)
+            if row is None:
+                return (await self.begin(request, [episode_id]))[0]
+        if (row.environment, row.task, row.seed) != (
+            request.environment,
+            request.task,
+            request.seed,
+        ):
+            raise KeyReused(
+                f"the key {request.key!r} began an episode of {row.environment}",
+                hint="a key names one request; retries repeat it",
+            )
+        return await self.lookup(episode_id)
+
+    async def begin(
+        self, request: CreateEpisode, ids: Sequence[str], group: str | None = None
+    ) -> list[Episode]:
+        """Begin an episode for each id where the task begins, all or none of them."""
+        environment = (await self.environments.get(request.environment)).under(request.faults)
+        horizon, training_step = await self.curriculum.settled(request)
+        enrolments = {
+            each: Enrolment(
+                repetition=repetition,
+                policy_version=request.policy_version,
+                training_step=training_step,
+                window=request.window,
+                lease_seconds=request.lease_seconds,
+            )
+            for repetition, each in enumerate(ids)
+        }
+        await self.admission.admit(len(ids), request.wait_seconds)
+        with self.ledger.enrolling(group, enrolments):
+            begun = await asyncio.gather(
+                *(
+                    Episode.start(
+                        environment,
+                        task=request.task,
+                        seed=request.seed,
+                        horizon=horizon,
+                        id=each,
+                        journal=self.ledger,
+                        malformed=request.malformed,
+                    )
+                    for each in ids
+                ),
+                return_exceptions=True,
+            )
+        episodes = [each for each in begun if isinstance(each, Episode)]
+        if len(episodes) < len(ids):
+            self.admission.release(len(ids))
+            await asyncio.gather(*(each.close() for each in episodes), return_exceptions=True)
+            raise next(each for each in begun if isinstance(each, BaseException))
+        for episode in episodes:
+            self._enter(episode, request.lease_seconds)
+            self._happened("created", episode, task=request.task, seed=request.seed)
+        return episodes
 
     async def lookup(self, episode_id: str) -> Episode:
-        """The episode, resumed if need be; a closed one can still be read.
+        """The episode, resumed if need be, its lease begun anew; a closed one can still be read.
 
-        Raises ``UnknownEpisode``, and ``EpisodeGone`` for a closed one of which nothing was kept.
+        Raises ``UnknownEpisode``, ``AtCapacity``, and ``EpisodeGone`` for a closed one of which
+        nothing was kept.
         """
-        episode = self._live.get(episode_id) or self._closed.get(episode_id)
-        return episode if episode is not None else await self._resume(episode_id)
+        episode = self.live(episode_id)
+        if episode is not None:
+            return episode
+        return self._closed.get(episode_id) or await self._resume(episode_id)
 
     async def fork(self, episode_id: str, count: int = 1) -> list[Episode]:
-        """``count`` episodes that stand where this one stands."""
+        """``count`` episodes that stand where this one stands. Raises ``AtCapacity``."""
         parent = await self.lookup(episode_id)
-        children = []
-        for _ in range(count):
-            child = await parent.fork(_new_id())
-            self._live[child.id] = child
-            self._happened("forked", child, parent=parent.id)
-            children.append(child)
+        await self.admission.admit(count)
+        children: list[Episode] = []
+        try:
+            for _ in range(count):
+                child = await parent.fork(new_id("ep"))
+                children.append(child)
+                self._enter(child, self.leases.seconds(parent.id))
+                self._happened("forked", child, parent=parent.id)
+        finally:
+            self.admission.release(count - len(children))
         return children
 
     async def close(self, episode_id: str) -> None:
@@ -98,43 +171,76 @@ class Episodes:
 
         Raises ``UnknownEpisode``.
         """
-        try:
-            episode = await self.lookup(episode_id)
-        except EpisodeGone:
-            return
-        except (EnvironmentChanged, EnvironmentFault, UnknownEnvironment):
-            row = await self.ledger.row(episode_id)
-            if row is not None and row.status != "closed":
-                await self.ledger.append(episode_id, Closed())
-            return
+        episode = self._live.get(episode_id) or self._closed.get(episode_id)
+        if episode is None:
+            async with self._turns.of(episode_id):
+                episode = self._live.get(episode_id)
+                if episode is None:
+                    await self._close_at_rest(episode_id)
+                    return
+        row = await self.ledger.row(episode_id)
         await episode.close()
-        self._remember_closed(episode)
-        if self._live.pop(episode_id, None) is not None:
+        if row is not None and episode_id in self._live:
+            self._leave(episode_id)
+            self._remember_closed(episode)
             self._happened("closed", episode, steps=len(episode.steps))
-
-    async def seat(self, environment: str, key: str) -> Episode:
-        """The episode of a session or a named seat: begun on first use, kept over restarts.
-
-        A seat whose episode was closed, or whose pack has changed since, is given a new one.
-        """
-        place = (environment, key)
-        sitting = self._live.get(self._seats.get(place, ""))
-        if sitting is not None:
-            return sitting
-        async with self._seating.setdefault(place, asyncio.Lock()):
-            try:
-                return await self._sit(environment, key)
-            finally:
-                self._seating.pop(place, None)
+            await self.trajectories.keep(episode, row)
+            for told in self.when_closed:
+                await told(row, episode)
+            self._ring()
 
     async def index(self, query: EpisodeQuery) -> Sequence[EpisodeRow]:
         """Index rows of episodes, in the order they were opened."""
         return await self.ledger.rows(
-            environment=query.environment,
-            status=query.status or "",
-            after=int(query.after) if query.after.isdigit() else 0,
-            limit=query.limit,
+            RowQuery(
+                environment=query.environment,
+                status=query.status or "",
+                group=query.group,
+                after=int(query.after) if query.after.isdigit() else 0,
+                limit=query.limit,
+            )
         )
+
+    # Leases ----------------------------------------------------------------------------------
+
+    async def park(self, episode_id: str) -> None:
+        """Let go of an episode until somebody asks for it again; a busy one stays.
+
+        Where nothing is recorded there is nothing to wait in, and it is closed.
+        """
+        if not self.ledger.keeps_pages:
+            await self.close(episode_id)
+            return
+        async with self._turns.of(episode_id):
+            episode = self._live.get(episode_id)
+            if episode is not None and episode.busy:
+                self.leases.touch(episode_id)
+                return
+            row = await self.ledger.row(episode_id)
+            if row is None or row.status in ("closed", "parked"):
+                return
+            # who looks for it from here on waits for this turn, and then resumes it
+            self._live.pop(episode_id, None)
+            try:
+                await self.ledger.park(episode_id)
+            except BaseException:
+                if episode is not None:
+                    self._live[episode_id] = episode
+                self.leases.touch(episode_id)
+                raise
+            if episode is not None:
+                self._parked[episode_id] = episode
+                self.admission.release()
+            self.leases.drop(episode_id)
+        self.metrics.episode("parked")
+        self._log.info("episode", what="parked", episode_id=episode_id)
+
+    async def expire(self, episode_id: str) -> None:
+        """Close a parked episode that nobody came back to."""
+        async with self._turns.of(episode_id):
+            if episode_id not in self._live:
+                await self._close_at_rest(episode_id)
+                self.metrics.episode("expired")
 
     # Calls -----------------------------------------------------------------------------------
 
@@ -149,6 +255,7 @@ class Episodes:
 
         Raises what ``Episode.call`` raises.
         """
+        episode = await self._current(episode)
         environment = episode.environment.name
         call_id = f"{self._run}-{next(self._call_numbers)}"
         structlog.contextvars.bind_contextvars(episode_id=episode.id, call_id=call_id)
@@ -168,19 +275,30 @@ class Episodes:
             self._fault(error.kind, error.code, tool, str(error))
             raise
         finally:
+            self.leases.touch(episode.id)
             structlog.contextvars.unbind_contextvars("episode_id", "call_id")
 
     async def score(
         self, episode: Episode, answer: str | None = None, mode: RewardMode | None = None
     ) -> Reward:
         """Judge the run so far; see ``Episode.score``."""
+        episode = await self._current(episode)
         reward = await episode.score(answer, mode)
         if reward.value is not None:
             self.metrics.reward(episode.environment.name, reward.value)
         if reward.failure_kind is not None:
             self._fault(reward.failure_kind, "NOT_SCORED", "", reward.reason)
         self._happened("scored", episode, reward=reward.value, outcome=reward.outcome)
+        if episode.closed:
+            await self.trajectories.keep(episode, await self.ledger.row(episode.id))
         return reward
+
+    def live(self, episode_id: str) -> Episode | None:
+        """The episode if it is in memory and not closed; its lease begins anew."""
+        episode = self._live.get(episode_id)
+        if episode is not None:
+            self.leases.touch(episode_id)
+        return episode
 
     def readings(self) -> Readings:
         """What is cheaper to read at a scrape than to keep counted."""
@@ -194,13 +312,11 @@ class Episodes:
     # Within ----------------------------------------------------------------------------------
 
     async def _resume(self, episode_id: str) -> Episode:
-        async with self._resuming.setdefault(episode_id, asyncio.Lock()):
-            try:
-                if episode_id in self._live:  # another caller resumed it meanwhile
-                    return self._live[episode_id]
-                return await self._replay(episode_id)
-            finally:
-                self._resuming.pop(episode_id, None)
+        async with self._turns.of(episode_id):
+            known = self._live.get(episode_id) or self._closed.get(episode_id)
+            if known is not None:  # another caller resumed it meanwhile
+                return known
+            return await self._replay(episode_id)
 
     async def _replay(self, episode_id: str) -> Episode:
         row = await self.ledger.row(episode_id)
@@ -213,28 +329,48 @@ class Episodes:
                 hint="run the hub with --durability step to keep closed episodes",
             )
         environment = await self.environments.get(row.environment)
-        episode = await Episode.replay(environment, episode_id, records, self.ledger)
-        if episode.closed:
+        if row.status == "closed":
+            episode = await Episode.replay(environment, episode_id, records, self.ledger)
             self._remember_closed(episode)
-        else:
-            self._live[episode_id] = episode
-            self._happened("resumed", episode, steps=len(episode.steps))
+            return episode
+        await self.admission.admit(1)
+        try:
+            episode = await Episode.replay(environment, episode_id, records, self.ledger)
+            await self.ledger.wake(episode_id)
+        except BaseException:
+            self.admission.release()
+            raise
+        self._enter(episode, row.enrolled.lease_seconds)
+        self._happened("resumed", episode, steps=len(episode.steps))
         return episode
 
-    async def _sit(self, environment: str, key: str) -> Episode:
-        episode_id = await self.ledger.seat(environment, key)
-        if episode_id is not None:
-            try:
-                episode = await self.lookup(episode_id)
-                if not episode.closed:
-                    self._seats[environment, key] = episode_id
-                    return episode
-            except (UnknownEpisode, EpisodeGone, EnvironmentChanged) as error:
-                self._log.info("seat emptied", environment=environment, reason=error.code)
-        episode = await self.create(CreateEpisode(environment=environment, horizon=SEAT_HORIZON))
-        await self.ledger.keep_seat(environment, key, episode.id)
-        self._seats[environment, key] = episode.id
-        return episode
+    async def _current(self, episode: Episode) -> Episode:
+        """The episode as it is now: whoever holds a connection may hold one parked meanwhile."""
+        stale = self._parked.get(episode.id) is episode
+        return await self.lookup(episode.id) if stale else episode
+
+    def _enter(self, episode: Episode, lease_seconds: float | None) -> None:
+        self._live[episode.id] = episode
+        self.leases.grant(episode.id, lease_seconds)
+
+    def _leave(self, episode_id: str) -> None:
+        self.leases.drop(episode_id)
+        if self._live.pop(episode_id, None) is not None:
+            self.admission.release()
+
+    async def _close_at_rest(self, episode_id: str) -> None:
+        """Close what is not in memory, without playing it again; its pack may be gone."""
+        row = await self.ledger.row(episode_id)
+        if row is None:
+            raise self._unknown(episode_id)
+        if row.status != "closed":
+            await self.ledger.append(episode_id, Closed())
+            self.leases.drop(episode_id)
+            self._ring()
+
+    def _ring(self) -> None:
+        self.finished.set()
+        self.finished = asyncio.Event()
 
     def _remember_closed(self, episode: Episode) -> None:
         self._closed[episode.id] = episode
@@ -262,7 +398,3 @@ class Episodes:
         self.metrics.fault(kind, code)
         if kind != "agent":
             self._log.warning("fault", kind=kind, code=code, tool=tool, message=message)
-
-
-def _new_id() -> str:
-    return f"ep-{secrets.token_hex(10)}"

@@ -23,6 +23,7 @@ from environments.errors import (
     UnknownTask,
     UnknownTool,
 )
+from environments.sampling import NothingToSample
 from hub.wire import ErrorBody
 from snapshots.errors import SnapshotsError
 
@@ -37,6 +38,24 @@ class EpisodeGone(AgentError):
     """The episode was closed and nothing of it was kept."""
 
     code = "EPISODE_GONE"
+
+
+class KeyReused(AgentError):
+    """An idempotency key came again with another request."""
+
+    code = "KEY_REUSED"
+
+
+class UnknownGroup(AgentError):
+    code = "UNKNOWN_GROUP"
+
+
+class UnknownSchedule(AgentError):
+    code = "UNKNOWN_SCHEDULE"
+
+
+class UnknownSampler(AgentError):
+    code = "UNKNOWN_SAMPLER"
 
 
 class MalformedBody(AgentError):
@@ -67,6 +86,12 @@ class ForeignHost(AgentError):
     """The request's ``Host`` or ``Origin`` is not one this hub answers to."""
 
     code = "FOREIGN_HOST"
+
+
+class AtCapacity(InfrastructureFault):
+    """The hub holds as many episodes as it may. ``details.retry_after_seconds`` is a good guess."""
+
+    code = "AT_CAPACITY"
 
 
 class AddressInUse(InfrastructureFault):
@@ -109,6 +134,9 @@ STATUS: dict[type[Exception], int] = {
     MalformedBody: 400,
     ForeignHost: 403,
     UnknownEpisode: 404,
+    UnknownGroup: 404,
+    UnknownSchedule: 404,
+    UnknownSampler: 404,
     UnknownEnvironment: 404,
     UnknownTask: 404,
     UnknownTool: 404,
@@ -118,11 +146,14 @@ STATUS: dict[type[Exception], int] = {
     HorizonReached: 409,
     EpisodeClosed: 409,
     CallKeyReused: 409,
+    KeyReused: 409,
     EnvironmentChanged: 409,
     EpisodeGone: 410,
     BodyTooLarge: 413,
     InvalidRequest: 422,
     InvalidArguments: 422,
+    NothingToSample: 422,
+    AtCapacity: 429,
     AgentError: 400,
     InfrastructureFault: 503,
     EnvhubError: 500,

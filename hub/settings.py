@@ -35,6 +35,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     durability: Durability = "step"
     """``step``: a call is answered once its record is on disk. ``none``: memory only."""
     max_body_bytes: int = 4 * 1024 * 1024
+    max_episodes: int = 0
+    """Episodes held in memory at once; beyond, creating one is answered 429. 0: no limit."""
+    lease_seconds: float = 900.0
+    """An episode nobody was heard of for so long is parked in the ledger (durability ``none``:
+    closed), until somebody asks for it again."""
+    retention_seconds: float = 7 * 86_400.0
+    """A parked episode nobody asked for is closed after so long."""
     max_workers: int = 0
     """Worker processes over all environments; 0 leaves it to the sandbox."""
     worker_memory_bytes: int = 0

@@ -10,13 +10,16 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from environments.spec import Difficulty, FaultPlan, Split, ToolSpec
-from environments.trajectory import Actor, Reward, Step
+from environments.trajectory import Actor, ModelCall, Reward, Step, Window
 
-Status = Literal["live", "truncated", "ended", "closed"]
+Status = Literal["live", "truncated", "ended", "closed", "parked"]
+"""``parked``: its lease ran out; the next request that names it takes it up again."""
 Seed = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 MAX_BATCH = 1024
 """The most entries of one batch request."""
 Steps = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
+TrainingStep = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+LeaseSeconds = Annotated[float, msgspec.Meta(gt=0, le=7 * 86_400)]
 
 
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -115,16 +118,46 @@ class TaskList(Response, frozen=True, kw_only=True):
 # --- episodes --------------------------------------------------------------------------------
 
 
-class CreateEpisode(Request, frozen=True, kw_only=True):
-    environment: str
-    task: str | None = None
+class Terms(Request, frozen=True, kw_only=True):
+    """On what terms an episode, or every episode of a group, is begun."""
+
     seed: Seed = 0
     horizon: Steps | None = None
-    """The most steps it may take; by default the task's, else the environment's."""
+    """The most steps it may take; by default the schedule's, the task's, the environment's."""
+    schedule: str | None = None
+    """A horizon schedule by name: the horizon is that of ``training_step``."""
+    training_step: TrainingStep | None = None
+    """By default the last one the schedule was told of."""
     faults: str | FaultPlan | None = None
     """A plan of the pack, or ``none``, ``flaky`` or ``hostile``, or a plan of your own."""
     malformed: Literal["observe", "penalise", "end"] = "observe"
     """What a call of an unknown tool, or one whose arguments break its schema, comes to."""
+    policy_version: str | None = None
+    """Which policy plays it, for its trajectory."""
+    window: Window | None = None
+    """How much of its history the policy is shown each turn, for its trajectory."""
+    lease_seconds: LeaseSeconds | None = None
+    """Without any contact for so long it is parked; by default as the hub is set."""
+    wait_seconds: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 0
+    """How long to queue for room where the hub is full, before the answer is 429."""
+    key: Annotated[str, msgspec.Meta(min_length=8, max_length=128)] | None = None
+    """Idempotency: whoever asks again with the same key is given what was begun the first time."""
+
+
+class Enrolment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is kept beside an episode of the terms it was begun on."""
+
+    repetition: int = 0
+    """Its place in its group, from 0."""
+    policy_version: str | None = None
+    training_step: int | None = None
+    window: Window | None = None
+    lease_seconds: float | None = None
+
+
+class CreateEpisode(Terms, frozen=True, kw_only=True):
+    environment: str
+    task: str | None = None
 
 
 class CreateEpisodes(Request, frozen=True, kw_only=True):
@@ -134,6 +167,7 @@ class CreateEpisodes(Request, frozen=True, kw_only=True):
 class EpisodeQuery(Request, frozen=True, kw_only=True):
     environment: str = ""
     status: Status | None = None
+    group: str = ""
     after: str = ""
     """The ``next`` of the page before."""
     limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 100
@@ -149,6 +183,7 @@ class EpisodeSummary(Response, frozen=True, kw_only=True):
     horizon: int
     reward: float | None
     """``null`` until it is scored, and where nobody could score it."""
+    group: str | None = None
 
 
 class EpisodeInfo(EpisodeSummary, frozen=True, kw_only=True):
@@ -159,6 +194,8 @@ class EpisodeInfo(EpisodeSummary, frozen=True, kw_only=True):
     dirty_bytes: int
     mcp: str
     sse: str
+    lease_seconds: float | None = None
+    """Without any contact for so long it is parked."""
 
 
 class EpisodeList(Response, frozen=True, kw_only=True):
@@ -212,6 +249,24 @@ class CallResult(Response, frozen=True, kw_only=True, omit_defaults=True):
 
 class CallResults(Response, frozen=True, kw_only=True):
     results: tuple[CallResult, ...]
+
+
+class Transcript(Request, frozen=True, kw_only=True):
+    """What the policy saw and said, for the episode's trajectory; nothing in it is judged."""
+
+    messages: tuple[dict[str, Any], ...]
+    """Chat messages as OpenAI has them; fields of your own pass through."""
+    calls: tuple[ModelCall, ...] = ()
+    """Each call of the model: which of the messages it saw, and which one it answered."""
+    tokens: dict[str, Any] = {}
+    """Whatever the inference side says of the whole run, untouched."""
+    window: Window | None = None
+
+    def __post_init__(self) -> None:
+        for call in self.calls:
+            for index in (*call.prompt, call.completion):
+                if not 0 <= index < len(self.messages):
+                    raise ValueError(f"there is no message {index} of {len(self.messages)}")
 
 
 class StepQuery(Request, frozen=True, kw_only=True):

@@ -10,8 +10,7 @@ import msgspec
 
 from environments.episode import KEEP, Episode
 from environments.errors import EnvhubError
-from environments.record import trajectory_of
-from environments.trajectory import Step, Trajectory
+from environments.trajectory import Step
 from hub.api.routing import Route
 from hub.episodes import Episodes
 from hub.errors import body_of
@@ -52,13 +51,13 @@ Result = TypeVar("Result")
 
 
 async def create_episode(episodes: Episodes, body: CreateEpisode) -> EpisodeInfo:
-    return _info(await episodes.create(body))
+    return await _info(episodes, await episodes.create(body))
 
 
 async def create_episodes(episodes: Episodes, body: CreateEpisodes) -> EpisodeResults:
     async def create(request: CreateEpisode) -> EpisodeResult:
         try:
-            return EpisodeResult(episode=_info(await episodes.create(request)))
+            return EpisodeResult(episode=await _info(episodes, await episodes.create(request)))
         except EnvhubError as error:
             return EpisodeResult(error=body_of(error))
 
@@ -74,7 +73,7 @@ async def list_episodes(episodes: Episodes, query: EpisodeQuery) -> EpisodeList:
 
 
 async def show_episode(episodes: Episodes, id: str) -> EpisodeInfo:
-    return _info(await episodes.lookup(id))
+    return await _info(episodes, await episodes.lookup(id))
 
 
 async def call_tool(episodes: Episodes, id: str, body: CallTool) -> CallAnswer:
@@ -99,10 +98,6 @@ async def list_steps(episodes: Episodes, id: str, query: StepQuery) -> StepList:
     return StepList(episode=id, steps=tuple(episode.steps[query.since :]))
 
 
-async def show_trajectory(episodes: Episodes, id: str) -> Trajectory:
-    return trajectory_of(await episodes.lookup(id))
-
-
 async def show_changes(episodes: Episodes, id: str, query: ChangesQuery) -> Changes:
     episode = await episodes.lookup(id)
     since = int(query.since) if query.since and query.since.isdigit() else query.since
@@ -116,7 +111,8 @@ async def score_episode(episodes: Episodes, id: str, body: ScoreEpisode) -> Scor
 
 async def fork_episode(episodes: Episodes, id: str, body: ForkEpisode) -> EpisodeResults:
     forks = await episodes.fork(id, body.count)
-    return EpisodeResults(results=tuple(EpisodeResult(episode=_info(fork)) for fork in forks))
+    infos = [await _info(episodes, fork) for fork in forks]
+    return EpisodeResults(results=tuple(EpisodeResult(episode=info) for info in infos))
 
 
 async def mark_episode(episodes: Episodes, id: str, body: Empty) -> MarkAnswer:
@@ -126,13 +122,13 @@ async def mark_episode(episodes: Episodes, id: str, body: Empty) -> MarkAnswer:
 async def rewind_episode(episodes: Episodes, id: str, body: RewindEpisode) -> EpisodeInfo:
     episode = await episodes.lookup(id)
     await episode.rewind(body.mark)
-    return _info(episode)
+    return await _info(episodes, episode)
 
 
 async def reset_episode(episodes: Episodes, id: str, body: ResetEpisode) -> EpisodeInfo:
     episode = await episodes.lookup(id)
     await episode.reset(KEEP if body.task is msgspec.UNSET else body.task, body.seed)
-    return _info(episode)
+    return await _info(episodes, episode)
 
 
 async def close_episode(episodes: Episodes, id: str) -> CloseResult:
@@ -175,7 +171,8 @@ def _answer(episode: Episode, step: Step) -> CallAnswer:
     )
 
 
-def _info(episode: Episode) -> EpisodeInfo:
+async def _info(episodes: Episodes, episode: Episode) -> EpisodeInfo:
+    row = await episodes.ledger.row(episode.id)
     pack = episode.environment.pack
     return EpisodeInfo(
         id=episode.id,
@@ -193,6 +190,8 @@ def _info(episode: Episode) -> EpisodeInfo:
         dirty_bytes=episode.branch.dirty_bytes,
         mcp=f"/episodes/{episode.id}/mcp",
         sse=f"/episodes/{episode.id}/sse",
+        lease_seconds=episodes.leases.seconds(episode.id),
+        group=row.group if row else None,
     )
 
 
@@ -206,6 +205,7 @@ def _summary(row: EpisodeRow) -> EpisodeSummary:
         steps=row.steps,
         horizon=row.horizon,
         reward=row.reward,
+        group=row.group,
     )
 
 
@@ -292,13 +292,6 @@ ROUTES = (
         query=StepQuery,
         response=StepList,
         summary="The steps taken",
-    ),
-    Route(
-        method="GET",
-        path="/episodes/{id}/trajectory",
-        handler=show_trajectory,
-        response=Trajectory,
-        summary="The run so far, whole: what a trainer keeps and envhub verify plays again",
     ),
     Route(
         method="GET",

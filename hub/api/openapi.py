@@ -16,6 +16,7 @@ ERRORS = {
     "404": "No such environment, task, episode or mark; the hint names close matches",
     "409": "The episode's state does not allow it (HORIZON_REACHED, EPISODE_CLOSED)",
     "413": "The body is over the limit",
+    "429": "The hub is full; Retry-After says when to come back",
     "422": "A field does not fit; details.field names it",
     "503": "The hub could not do it now; nothing happened, retry",
 }
@@ -66,7 +67,7 @@ def _operation(
         "summary": route.summary,
         "parameters": parameters,
         "responses": {
-            str(route.status): _content("Done", reference[route.response]),
+            str(route.status): _content("Done", reference[route.response], route.content_type),
             **{status: _content(text, reference[ErrorResponse]) for status, text in ERRORS.items()},
         },
     }
@@ -81,5 +82,7 @@ def _operation(
     return operation
 
 
-def _content(description: str, schema: Any) -> dict[str, Any]:
-    return {"description": description, "content": {"application/json": {"schema": schema}}}
+def _content(
+    description: str, schema: Any, content_type: str = "application/json"
+) -> dict[str, Any]:
+    return {"description": description, "content": {content_type: {"schema": schema}}}

@@ -3,36 +3,44 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from typing import Any
 
-from hub.api import environments, episodes
+from hub.api import curriculum, environments, episodes, groups, leases, trajectories
 from hub.api.openapi import describe
-from hub.api.routing import Api, Route
-from hub.episodes import Episodes
+from hub.api.routing import Api, Route, Table
+from hub.groups import Groups
 from hub.mcp_server.guard import Guard
 
 PREFIX = "/v1"
 
 
-def rest_api(context: Episodes, *, version: str, guard: Guard) -> Api:
+def rest_api(context: Groups, *, version: str, guard: Guard) -> Api:
     """The ASGI application that answers below ``/v1``."""
+    tables = [*tables_of(context)]
 
     @functools.cache
     def description() -> dict[str, Any]:
+        routes = [route for _, table in tables for route in table]
         return describe(routes, PREFIX, version)
 
-    async def show_description(_: Episodes) -> dict[str, Any]:
+    async def show_description(_: object) -> dict[str, Any]:
         return description()
 
-    routes = (
-        *environments.ROUTES,
-        *episodes.ROUTES,
-        Route(
-            method="GET",
-            path="/openapi.json",
-            handler=show_description,
-            response=dict[str, Any],
-            summary="This description",
-        ),
+    describes = Route(
+        method="GET",
+        path="/openapi.json",
+        handler=show_description,
+        response=dict[str, Any],
+        summary="This description",
     )
-    return Api(PREFIX, routes, context, guard=guard)
+    tables.append((None, (describes,)))
+    return Api(PREFIX, tables, guard=guard)
+
+
+def tables_of(context: Groups) -> Iterator[Table]:
+    """Every table of routes, with what its handlers are called with first."""
+    for module in (environments, episodes, leases, trajectories):
+        yield context.episodes, module.ROUTES
+    yield context, groups.ROUTES
+    yield context.curriculum, curriculum.ROUTES

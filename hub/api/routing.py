@@ -15,7 +15,9 @@ import msgspec
 from starlette.types import Receive, Scope, Send
 
 from environments.errors import EnvhubError
+from hub.api.streaming import Stream, Streams, Text
 from hub.errors import (
+    AtCapacity,
     BodyTooLarge,
     ForeignHost,
     InvalidRequest,
@@ -32,6 +34,7 @@ from hub.wire import ErrorResponse, Request
 
 log = logger("hub.api")
 
+JSON = b"application/json"
 Handler = Callable[..., Awaitable[Any]]
 _FIELD = re.compile(r"(?:unknown field|required field) `([^`]+)`|at `\$\.?([^`]*)`")
 _encode = msgspec.json.Encoder().encode
@@ -46,20 +49,25 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     handler: Handler
     summary: str
     response: Any
-    request: type[Request] | None = None
+    """What the body is, or of another ``content_type`` each line or event of it."""
+    request: type[msgspec.Struct] | None = None
     query: type[Request] | None = None
     example: dict[str, Any] | None = None
     """A body that this endpoint takes."""
     status: int = 200
+    content_type: str = "application/json"
+    headers: bool = False
+    """Whether the handler takes the request's headers, ahead of body and query."""
 
 
 class _Endpoint:
-    """A route with its decoder made."""
+    """A route with its decoder made, and what its handler is called with first."""
 
-    __slots__ = ("decode", "route")
+    __slots__ = ("context", "decode", "route")
 
-    def __init__(self, route: Route) -> None:
+    def __init__(self, route: Route, context: object) -> None:
         self.route = route
+        self.context = context
         self.decode = msgspec.json.Decoder(route.request).decode if route.request else None
 
 
@@ -74,20 +82,27 @@ class _Node:
         self.endpoints: dict[str, _Endpoint] = {}
 
 
-class Api:
-    """The ASGI application of a table of routes below ``prefix``. ``context`` goes to handlers."""
+Table = tuple[object, Iterable[Route]]
 
-    def __init__(
-        self, prefix: str, routes: Iterable[Route], context: object, *, guard: Guard
-    ) -> None:
+
+class Api:
+    """The ASGI application of tables of routes below ``prefix``, each with what its handlers are
+    called with first."""
+
+    def __init__(self, prefix: str, tables: Iterable[Table], *, guard: Guard) -> None:
         self.prefix = prefix
         self._guard = guard
-        self._context = context
         self._root = _Node()
-        for route in routes:
-            self._add(route)
+        self._streams = Streams()
+        for context, routes in tables:
+            for route in routes:
+                self._add(route, context)
 
-    def _add(self, route: Route) -> None:
+    def close(self) -> None:
+        """End the streams that are open."""
+        self._streams.close()
+
+    def _add(self, route: Route, context: object) -> None:
         node = self._root
         for segment in route.path.split("/")[1:]:
             if segment.startswith("{"):
@@ -95,7 +110,7 @@ class Api:
                 node = node.captured
             else:
                 node = node.literal.setdefault(segment, _Node())
-        node.endpoints[route.method] = _Endpoint(route)
+        node.endpoints[route.method] = _Endpoint(route, context)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers: tuple[tuple[bytes, bytes], ...] = ()
@@ -103,15 +118,23 @@ class Api:
             self._admit(scope)
             endpoint, captured = self._match(scope["method"], scope["path"])
             answer = await self._answer(endpoint, captured, scope, receive)
-            status, body = endpoint.route.status, _encode(answer)
+            if isinstance(answer, Stream):
+                await self._streams.send(answer, receive, send)
+                return
+            content_type = endpoint.route.content_type.encode()
+            status = endpoint.route.status
+            if isinstance(answer, Text):
+                body, headers = answer.body, tuple(answer.headers)
+            else:
+                body = _encode(answer)
         except Disconnected:
             return
         except Exception as error:
             status, body = status_of(error), _encode(ErrorResponse(error=body_of(error)))
-            headers = _headers(error)
+            content_type, headers = JSON, _headers(error)
             if not isinstance(error, EnvhubError):
                 log.exception("request failed", method=scope["method"], path=scope["path"])
-        await respond(send, status, body, headers)
+        await respond(send, status, body, headers, content_type)
 
     def _admit(self, scope: Scope) -> None:
         """Raise ``ForeignHost`` or ``BodyTooLarge`` before anything is read."""
@@ -158,7 +181,9 @@ class Api:
         self, endpoint: _Endpoint, captured: list[str], scope: Scope, receive: Receive
     ) -> Any:
         route = endpoint.route
-        values: list[Any] = [self._context, *captured]
+        values: list[Any] = [endpoint.context, *captured]
+        if route.headers:
+            values.append(dict(scope["headers"]))
         if endpoint.decode is not None:
             body = await self._read(receive)
             values.append(_decode(endpoint.decode, body or b"{}"))
@@ -204,6 +229,9 @@ def _with_position(error: msgspec.DecodeError, body: bytes) -> str:
 
 
 def _headers(error: Exception) -> tuple[tuple[bytes, bytes], ...]:
+    if isinstance(error, AtCapacity):
+        seconds = error.details["retry_after_seconds"]
+        return ((b"retry-after", str(seconds).encode()),)
     if status_of(error) == 503:
         return ((b"retry-after", b"1"),)
     if isinstance(error, BodyTooLarge):
@@ -222,7 +250,7 @@ async def respond(
     status: int,
     body: bytes,
     headers: Iterable[tuple[bytes, bytes]] = (),
-    content_type: bytes = b"application/json",
+    content_type: bytes = JSON,
 ) -> None:
     """Send one complete answer."""
     await send(

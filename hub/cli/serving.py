@@ -191,9 +191,9 @@ async def _serve_pipe(
 ) -> None:
     from environments.environment import open_environments
     from environments.episode import Episode
-    from hub.episodes import SEAT_HORIZON
     from hub.mcp_server.stdio import Control, serve_stdio
     from hub.mcp_server.surfaces import EnvironmentSurface, EpisodeSurface
+    from hub.seats import SEAT_HORIZON
 
     async with open_environments(settings.roots, data_dir=settings.data_dir) as environments:
         environment = (await environments.get(name)).under(faults)

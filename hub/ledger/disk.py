@@ -1,16 +1,14 @@
 """The record of every episode: append-only, on disk before a call is answered.
 
-One writer task drains what has queued up meanwhile into one transaction, so that many episodes
-share one fsync. A commit that fails fails every append in it; nothing is acknowledged that is not
-on disk.
+A commit that fails fails every write in it; nothing is acknowledged that is not on disk.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,69 +16,41 @@ import aiosqlite
 import msgspec
 import zstandard
 
-from environments.journal import JournalRecord, Opened
+from environments.journal import Closed, JournalRecord, Opened
 from hub.errors import LedgerDamaged, LedgerFailed
-from hub.ledger.index import EpisodeRow, fold
+from hub.ledger.index import (
+    Documents,
+    Enrolling,
+    Enrolments,
+    EpisodeRow,
+    Roll,
+    RowQuery,
+    awake,
+    fold,
+    now_ms,
+)
+from hub.ledger.schema import APPEND, DOCUMENT, FORMAT, SCHEMA, SELECT
+from hub.ledger.writer import GroupWriter, Queued
 
-FORMAT = 1
-MAX_GROUP = 1024
 COMPRESS_FROM_BYTES = 512
 PLAIN, COMPRESSED = b"\0", b"\1"
-LINGER_SECONDS = 0.001
-"""How long a group waits for company, while it is not alone: a commit costs as much for ten."""
-
-COLUMNS = "number, id, environment, task, seed, horizon, status, steps, reward, updated_ms"
-SCHEMA = f"""
-CREATE TABLE episodes (
-    number INTEGER PRIMARY KEY,
-    id TEXT NOT NULL UNIQUE,
-    environment TEXT NOT NULL,
-    task TEXT,
-    seed INTEGER NOT NULL,
-    horizon INTEGER NOT NULL,
-    status TEXT NOT NULL,
-    steps INTEGER NOT NULL,
-    reward REAL,
-    updated_ms INTEGER NOT NULL
-) STRICT;
-CREATE INDEX episodes_by_status ON episodes (status, number);
-CREATE TABLE records (
-    position INTEGER PRIMARY KEY,
-    episode INTEGER NOT NULL,
-    body BLOB NOT NULL
-) STRICT;
-CREATE INDEX records_by_episode ON records (episode, position);
-CREATE TABLE seats (
-    environment TEXT NOT NULL,
-    key TEXT NOT NULL,
-    episode TEXT NOT NULL,
-    PRIMARY KEY (environment, key)
-) STRICT, WITHOUT ROWID;
--- a record and the index row after it, in one statement: every statement of a group is a trip
--- to the connection's thread and back
-CREATE VIEW journal AS SELECT NULL AS body, {COLUMNS} FROM episodes;
-CREATE TRIGGER journal_append INSTEAD OF INSERT ON journal BEGIN
-    INSERT INTO records (episode, body) VALUES (new.number, new.body);
-    INSERT INTO episodes ({COLUMNS})
-    VALUES (
-        new.number, new.id, new.environment, new.task, new.seed, new.horizon, new.status,
-        new.steps, new.reward, new.updated_ms
-    )
-    ON CONFLICT (number) DO UPDATE SET
-        task = excluded.task, seed = excluded.seed, horizon = excluded.horizon,
-        status = excluded.status, steps = excluded.steps, reward = excluded.reward,
-        updated_ms = excluded.updated_ms;
-END;
-PRAGMA user_version = {FORMAT};
-"""
-APPEND = f"INSERT INTO journal (body, {COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 class _Append(msgspec.Struct):
     episode_id: str
     record: JournalRecord
     body: bytes
-    done: asyncio.Future[None]
+
+
+class _Statement(msgspec.Struct):
+    """A write beside the journal; ``row`` takes its place in memory (``None``: goes) after it."""
+
+    sql: str
+    values: tuple[Any, ...]
+    rows: Mapping[str, EpisodeRow | None] = {}
+
+
+_Write = _Append | _Statement
 
 
 class Ledger:
@@ -91,15 +61,13 @@ class Ledger:
     def __init__(self, connection: aiosqlite.Connection, live: Iterable[EpisodeRow]) -> None:
         self._connection = connection
         self._rows = {row.id: row for row in live}
+        self._roll = Roll()
         self._encoder = msgspec.msgpack.Encoder()
         self._decoder = msgspec.msgpack.Decoder(JournalRecord)
         self._compressor = zstandard.ZstdCompressor(level=1)
-        self._queue: list[_Append] = []
-        self._wake = asyncio.Event()
-        self._closing = False
+        self._writer: GroupWriter[_Write] = GroupWriter(self._commit)
         self._numbers = 0
-        # one connection, so other statements must not join a group's transaction
-        self._transaction = asyncio.Lock()
+        self._finishes = 0
 
     @classmethod
     @asynccontextmanager
@@ -108,48 +76,45 @@ class Ledger:
         try:
             async with aiosqlite.connect(path, timeout=busy_seconds) as connection:
                 await _prepare(connection, path)
-                live = await connection.execute_fetchall(
-                    f"SELECT {COLUMNS} FROM episodes WHERE status <> 'closed'"
-                )
-                ledger = cls(connection, (EpisodeRow(*row) for row in live))
-                numbers = await connection.execute_fetchall("SELECT max(number) FROM episodes")
-                ledger._numbers = next(iter(numbers))[0] or 0
-                writer = asyncio.create_task(ledger._write(), name="ledger-writer")
-                try:
+                ledger = cls(connection, ())
+                for row in await ledger._select("WHERE status NOT IN ('closed', 'parked')"):
+                    ledger._rows[row.id] = row
+                last = await ledger._fetch("SELECT max(number), max(finished) FROM episodes")
+                ledger._numbers, ledger._finishes = last[0][0] or 0, last[0][1] or 0
+                async with ledger._writer.running():
                     yield ledger
-                finally:
-                    ledger._closing = True
-                    ledger._wake.set()
-                    await writer
         except sqlite3.DatabaseError as error:
             raise LedgerDamaged(f"cannot open the ledger {path}: {error}") from error
 
+    # Episodes --------------------------------------------------------------------------------
+
     @property
     def live(self) -> int:
-        """How many episodes are not closed, resumed since the start or not."""
+        """How many episodes are neither closed nor parked, resumed since the start or not."""
         return len(self._rows)
+
+    @property
+    def finishes(self) -> int:
+        """How many episodes were closed so far."""
+        return self._finishes
+
+    def unclosed(self) -> Sequence[EpisodeRow]:
+        """The rows of the live ones."""
+        return list(self._rows.values())
+
+    def enrolling(self, group: str | None, enrolments: Enrolments) -> Enrolling:
+        """Episodes opened while the body runs are of this group and have these enrolments."""
+        return self._roll.enrolling(group, enrolments)
 
     async def append(self, episode_id: str, record: JournalRecord) -> None:
         """Durable when it returns. Raises ``LedgerFailed``, and then nothing was recorded."""
-        if self._closing:
-            raise LedgerFailed("the ledger is closing", hint="the hub is shutting down; retry")
+        self._writer.require_open()
         if episode_id not in self._rows and not isinstance(record, Opened):
             await self._recall(episode_id)
-        done = asyncio.get_running_loop().create_future()
-        self._queue.append(_Append(episode_id, record, self._encoder.encode(record), done))
-        self._wake.set()
-        try:
-            await asyncio.shield(done)
-        except asyncio.CancelledError:
-            # the record is on its way to the disk: the episode must learn what became of it, or
-            # memory and ledger part ways. The cancellation is delivered at the next await.
-            await _outcome(done)
-            if task := asyncio.current_task():
-                task.uncancel()
-                task.cancel()
+        await self._writer.put(_Append(episode_id, record, self._encoder.encode(record)))
 
     async def _recall(self, episode_id: str) -> None:
-        """Take up the row of a closed episode again: it may still be scored."""
+        """Take up the row of a closed or parked episode again: it may still be scored."""
         row = await self.row(episode_id)
         if row is not None:
             self._rows[episode_id] = row
@@ -171,20 +136,58 @@ class Ledger:
         live = self._rows.get(episode_id)
         if live is not None:
             return live
-        found = await self._fetch(f"SELECT {COLUMNS} FROM episodes WHERE id = ?", (episode_id,))
-        return EpisodeRow(*found[0]) if found else None
+        found = await self._select("WHERE id = ?", (episode_id,))
+        return found[0] if found else None
 
-    async def rows(
-        self, *, environment: str = "", status: str = "", after: int = 0, limit: int = 100
-    ) -> list[EpisodeRow]:
+    async def rows(self, query: RowQuery = RowQuery()) -> list[EpisodeRow]:  # noqa: B008 - frozen
         """Index rows with a number above ``after``, in the order they were opened."""
-        found = await self._fetch(
-            f"SELECT {COLUMNS} FROM episodes WHERE number > :after "
-            "AND (:environment = '' OR environment = :environment) "
-            "AND (:status = '' OR status = :status) ORDER BY number LIMIT :limit",
-            {"after": after, "environment": environment, "status": status, "limit": limit},
+        return await self._select(
+            "WHERE number > :after AND (:environment = '' OR environment = :environment) "
+            "AND (:status = '' OR status = :status) AND (:group = '' OR grp = :group) "
+            "ORDER BY number LIMIT :limit",
+            msgspec.structs.asdict(query),
         )
-        return [EpisodeRow(*row) for row in found]
+
+    async def members(self, group: str) -> list[EpisodeRow]:
+        """The rows of a group, in the order they were opened."""
+        return await self._select("WHERE grp = ? ORDER BY number", (group,))
+
+    async def finished(self, query: RowQuery = RowQuery()) -> list[EpisodeRow]:  # noqa: B008
+        """Rows of closed episodes that finished after ``after``, in the order of finishing."""
+        return await self._select(
+            "WHERE finished > :after AND (:environment = '' OR environment = :environment) "
+            "AND (:group = '' OR grp = :group) ORDER BY finished LIMIT :limit",
+            msgspec.structs.asdict(query),
+        )
+
+    # Parking ---------------------------------------------------------------------------------
+
+    async def park(self, episode_id: str) -> None:
+        """Count an episode among the live no longer; its records wait. Raises ``LedgerFailed``."""
+        sql = "UPDATE episodes SET status = 'parked', updated_ms = ? WHERE id = ?"
+        values = (now_ms(), episode_id)
+        await self._writer.put(_Statement(sql, values, {episode_id: None}))
+
+    async def wake(self, episode_id: str) -> None:
+        """Count a parked episode among the live again. Raises ``LedgerFailed``."""
+        row = await self.row(episode_id)
+        if row is None or row.status != "parked":
+            return
+        row = awake(row)
+        sql = "UPDATE episodes SET status = ?, updated_ms = ? WHERE id = ?"
+        values = (row.status, row.updated_ms, row.id)
+        await self._writer.put(_Statement(sql, values, {episode_id: row}))
+
+    async def parked_before(self, updated_ms: int) -> list[str]:
+        """Ids of episodes parked before that time, the longest first, some at a time."""
+        found = await self._fetch(
+            "SELECT id FROM episodes WHERE status = 'parked' AND updated_ms < ? "
+            "ORDER BY updated_ms LIMIT 1000",
+            (updated_ms,),
+        )
+        return [row[0] for row in found]
+
+    # Seats and documents ---------------------------------------------------------------------
 
     async def seat(self, environment: str, key: str) -> str | None:
         """The id of the episode that sits there."""
@@ -195,77 +198,99 @@ class Ledger:
 
     async def keep_seat(self, environment: str, key: str, episode_id: str) -> None:
         """Give the seat to an episode, durably. Raises ``LedgerFailed``."""
-        async with self._transaction:
-            try:
-                await self._connection.execute(
-                    "INSERT OR REPLACE INTO seats VALUES (?, ?, ?)", (environment, key, episode_id)
-                )
-                await self._connection.commit()
-            except sqlite3.Error as error:
-                await self._connection.rollback()
-                raise LedgerFailed(f"the seat could not be recorded: {error}") from error
+        sql = "INSERT OR REPLACE INTO seats VALUES (?, ?, ?)"
+        await self._writer.put(_Statement(sql, (environment, key, episode_id)))
 
-    async def _fetch(self, sql: str, values: object) -> Sequence[sqlite3.Row]:
+    async def keep(self, kind: str, id: str, body: bytes) -> None:
+        """Keep a document under its kind and id, instead of what was there, durably."""
+        packed = await asyncio.to_thread(_pack, body) if len(body) > 16_384 else _pack(body)
+        await self._writer.put(_Statement(DOCUMENT, (kind, id, packed)))
+
+    async def document(self, kind: str, id: str) -> bytes | None:
+        """The document kept there."""
+        sql = "SELECT body FROM documents WHERE kind = ? AND id = ?"
+        found = await self._fetch(sql, (kind, id))
+        return _unpack(found[0][0]) if found else None
+
+    async def documents(self, kind: str, after: str = "", limit: int = 1000) -> Documents:
+        """Documents of a kind with an id above ``after``, in the order of their ids."""
+        found = await self._fetch(
+            "SELECT id, body FROM documents WHERE kind = ? AND id > ? ORDER BY id LIMIT ?",
+            (kind, after, limit),
+        )
+        return [(name, _unpack(body)) for name, body in found]
+
+    async def forget(self, kind: str, id: str) -> None:
+        """Keep a document no longer."""
+        sql = "DELETE FROM documents WHERE kind = ? AND id = ?"
+        await self._writer.put(_Statement(sql, (kind, id)))
+
+    async def _select(self, where: str, values: object = ()) -> list[EpisodeRow]:
+        return [EpisodeRow(*row) for row in await self._fetch(f"{SELECT} {where}", values)]
+
+    async def _fetch(self, sql: str, values: object = ()) -> Sequence[sqlite3.Row]:
         return list(await self._connection.execute_fetchall(sql, values))
 
-    # --- the writer --------------------------------------------------------------------------
+    # The writer ------------------------------------------------------------------------------
 
-    async def _write(self) -> None:
-        company = False
-        while True:
-            await self._wake.wait()
-            if company and not self._closing:
-                await asyncio.sleep(LINGER_SECONDS)
-            group, self._queue = self._queue[:MAX_GROUP], self._queue[MAX_GROUP:]
-            if not self._queue:
-                self._wake.clear()
-            company = len(group) > 1
-            if group:
-                await self._commit(group)
-            elif self._closing:
-                return
-            if self._closing:
-                self._wake.set()
-
-    async def _commit(self, group: list[_Append]) -> None:
-        rows: dict[str, EpisodeRow] = {}
+    async def _commit(self, group: Sequence[Queued[_Write]]) -> None:
+        rows: dict[str, EpisodeRow | None] = {}
         accepted: list[tuple[bytes, EpisodeRow]] = []
-        for item in group:
-            row = rows.get(item.episode_id) or self._rows.get(item.episode_id)
-            if row is None:
-                self._numbers += 1
-            try:
-                row = fold(row, self._numbers, item.episode_id, item.record)
-            except LedgerFailed as error:
-                _settle(item, error)
+        statements: list[_Statement] = []
+        for queued in group:
+            write = queued.item
+            if isinstance(write, _Statement):
+                statements.append(write)
+                rows.update(write.rows)
                 continue
-            rows[item.episode_id] = row
-            accepted.append((item.body, row))
+            try:
+                row = self._fold(rows.get(write.episode_id), write)
+            except LedgerFailed as error:
+                queued.settle(error)
+                continue
+            rows[write.episode_id] = row
+            accepted.append((write.body, row))
         try:
-            async with self._transaction:
-                await self._insert(accepted)
+            await self._write(accepted, statements)
         except sqlite3.Error as error:
-            for item in group:
-                _settle(
-                    item,
+            for queued in group:
+                queued.settle(
                     LedgerFailed(
                         f"the ledger could not be written: {error}",
                         hint="nothing of it happened; look at the disk and retry",
-                    ),
+                    )
                 )
             return
-        for episode_id, row in rows.items():
-            if row.status == "closed":
+        for episode_id, kept in rows.items():
+            if kept is None or kept.status == "closed":
                 self._rows.pop(episode_id, None)
             else:
-                self._rows[episode_id] = row
-        for item in group:
-            _settle(item)
+                self._rows[episode_id] = kept
+        for queued in group:
+            queued.settle()
 
-    async def _insert(self, records: Iterable[tuple[bytes, EpisodeRow]]) -> None:
+    def _fold(self, row: EpisodeRow | None, write: _Append) -> EpisodeRow:
+        row = row or self._rows.get(write.episode_id)
+        if row is not None:
+            row = fold(row, row.number, write.episode_id, write.record)
+        else:
+            row = fold(None, self._numbers + 1, write.episode_id, write.record)
+            self._numbers += 1
+            row = self._roll.enrolled(row)
+        if isinstance(write.record, Closed) and row.finished is None:
+            self._finishes += 1
+            row = msgspec.structs.replace(row, finished=self._finishes)
+        return row
+
+    async def _write(
+        self, records: Sequence[tuple[bytes, EpisodeRow]], statements: Sequence[_Statement]
+    ) -> None:
         try:
-            # the generator runs in the connection's thread: compression is off the event loop
-            await self._connection.executemany(APPEND, self._packed(records))
+            if records:
+                # the generator runs in the connection's thread: compression is off the event loop
+                await self._connection.executemany(APPEND, self._packed(records))
+            for statement in statements:
+                await self._connection.execute(statement.sql, statement.values)
             await self._connection.commit()
         except BaseException:
             await asyncio.shield(self._connection.rollback())
@@ -280,20 +305,10 @@ class Ledger:
             yield (packed, *msgspec.structs.astuple(row))
 
 
-async def _outcome(done: asyncio.Future[None]) -> None:
-    while not done.done():
-        with suppress(asyncio.CancelledError):
-            await asyncio.wait([done])
-    done.result()
-
-
-def _settle(item: _Append, error: LedgerFailed | None = None) -> None:
-    if item.done.done():  # refused already, or its caller no longer waits
-        return
-    if error is None:
-        item.done.set_result(None)
-    else:
-        item.done.set_exception(error)
+def _pack(body: bytes) -> bytes:
+    if len(body) < COMPRESS_FROM_BYTES:
+        return PLAIN + body
+    return COMPRESSED + zstandard.ZstdCompressor(level=3).compress(body)
 
 
 def _unpack(stored: bytes) -> bytes:

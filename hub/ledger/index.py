@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 import msgspec
 
 from environments.journal import Closed, JournalRecord, Opened, Rewound, Scored, Stepped
+from environments.trajectory import Outcome
 from hub.errors import LedgerFailed
-from hub.wire import Status
+from hub.wire import Enrolment, Status
 
 
 class EpisodeRow(msgspec.Struct, frozen=True, array_like=True):
@@ -24,7 +27,33 @@ class EpisodeRow(msgspec.Struct, frozen=True, array_like=True):
     status: Status
     steps: int
     reward: float | None
+    outcome: Outcome | None
+    """``None`` until it is scored; ``unset`` where nobody could score it."""
     updated_ms: int
+    group: str | None = None
+    enrolment: bytes | None = None
+    """What its creator said of it, as JSON; see ``enrolled``."""
+    finished: int | None = None
+    """Its place in the order in which episodes were closed, from 1."""
+
+    @property
+    def enrolled(self) -> Enrolment:
+        if self.enrolment is None:
+            return NOTHING_SAID
+        return msgspec.json.decode(self.enrolment, type=Enrolment)
+
+
+NOTHING_SAID = Enrolment()
+
+
+class RowQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which index rows: empty strings ask nothing; ``after`` is a number or a finish."""
+
+    environment: str = ""
+    status: str = ""
+    group: str = ""
+    after: int = 0
+    limit: int = 100
 
 
 class Records(Protocol):
@@ -34,19 +63,36 @@ class Records(Protocol):
     def keeps_pages(self) -> bool: ...
     @property
     def live(self) -> int: ...
+    @property
+    def finishes(self) -> int: ...
     async def append(self, episode_id: str, record: JournalRecord) -> None: ...
     async def records(self, episode_id: str) -> list[JournalRecord]: ...
     async def row(self, episode_id: str) -> EpisodeRow | None: ...
-    async def rows(
-        self, *, environment: str = "", status: str = "", after: int = 0, limit: int = 100
-    ) -> list[EpisodeRow]: ...
+    async def rows(self, query: RowQuery = ...) -> list[EpisodeRow]: ...
+    async def members(self, group: str) -> list[EpisodeRow]: ...
+    async def finished(self, query: RowQuery = ...) -> list[EpisodeRow]: ...
+    def unclosed(self) -> Sequence[EpisodeRow]: ...
+    def enrolling(self, group: str | None, enrolments: Enrolments) -> Enrolling: ...
+    async def park(self, episode_id: str) -> None: ...
+    async def wake(self, episode_id: str) -> None: ...
+    async def parked_before(self, updated_ms: int) -> list[str]: ...
     async def seat(self, environment: str, key: str) -> str | None: ...
     async def keep_seat(self, environment: str, key: str, episode_id: str) -> None: ...
+    async def keep(self, kind: str, id: str, body: bytes) -> None: ...
+    async def document(self, kind: str, id: str) -> bytes | None: ...
+    async def documents(self, kind: str, after: str = "", limit: int = 1000) -> Documents: ...
+    async def forget(self, kind: str, id: str) -> None: ...
+
+
+Enrolments = Mapping[str, Enrolment]
+Enrolling = AbstractContextManager[None]
+Documents = list[tuple[str, bytes]]
+"""Ids and bodies, in the order of their ids."""
 
 
 def fold(row: EpisodeRow | None, number: int, episode_id: str, record: JournalRecord) -> EpisodeRow:
     """The index row after one more record; a first record must be ``Opened``."""
-    now = time.time_ns() // 1_000_000
+    now = now_ms()
     if isinstance(record, Opened):
         return EpisodeRow(
             row.number if row else number,
@@ -58,7 +104,10 @@ def fold(row: EpisodeRow | None, number: int, episode_id: str, record: JournalRe
             "live",
             len(record.steps),
             None,
+            None,
             now,
+            row.group if row else None,
+            row.enrolment if row else None,
         )
     if row is None:
         raise LedgerFailed(f"episode {episode_id} has no record of being opened")
@@ -69,9 +118,44 @@ def fold(row: EpisodeRow | None, number: int, episode_id: str, record: JournalRe
             status = "truncated" if steps >= row.horizon else "live"
             changed.update(steps=steps, status=status)
         case Rewound():
-            changed.update(steps=record.steps, status="live", reward=None)
+            changed.update(steps=record.steps, status="live", reward=None, outcome=None)
         case Scored():
-            changed.update(reward=record.reward.value)
+            changed.update(reward=record.reward.value, outcome=record.reward.outcome)
         case Closed():
             changed.update(status="closed")
     return msgspec.structs.replace(row, **changed)
+
+
+def awake(row: EpisodeRow) -> EpisodeRow:
+    """A parked row, taken up again."""
+    status: Status = "truncated" if row.steps >= row.horizon else "live"
+    return msgspec.structs.replace(row, status=status, updated_ms=now_ms())
+
+
+class Roll:
+    """What creators said of episodes that are about to be opened."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, tuple[str | None, Enrolment]] = {}
+
+    @contextmanager
+    def enrolling(self, group: str | None, enrolments: Enrolments) -> Iterator[None]:
+        """Episodes opened while the body runs are of this group and have these enrolments."""
+        self._said.update((key, (group, enrolment)) for key, enrolment in enrolments.items())
+        try:
+            yield
+        finally:
+            for key in enrolments:
+                del self._said[key]
+
+    def enrolled(self, row: EpisodeRow) -> EpisodeRow:
+        """A new row with what its creator said of it."""
+        if row.id not in self._said:
+            return row
+        group, enrolment = self._said[row.id]
+        said = None if enrolment == NOTHING_SAID else msgspec.json.encode(enrolment)
+        return msgspec.structs.replace(row, group=group, enrolment=said)
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000

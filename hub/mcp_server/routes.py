@@ -20,6 +20,7 @@ from hub.mcp_server.sse import LegacySse
 from hub.mcp_server.streams import send_body
 from hub.mcp_server.surface import CallContext, Surface
 from hub.mcp_server.surfaces import EnvironmentSurface, EpisodeSurface
+from hub.seats import Seats
 
 SEAT: Final = re.compile(r"[A-Za-z0-9._~-]{1,64}")
 MESSAGES: Final = "messages"
@@ -28,9 +29,12 @@ MESSAGES: Final = "messages"
 class McpRoutes:
     """An ASGI application for every path below ``/episodes/`` and ``/environments/``."""
 
-    def __init__(self, episodes: Episodes, *, secret: bytes, guard: Guard | None = None) -> None:
+    def __init__(
+        self, episodes: Episodes, seats: Seats, *, secret: bytes, guard: Guard | None = None
+    ) -> None:
         guard = guard or Guard()
         self._episodes = episodes
+        self._seats = seats
         self._http = McpHttp(self._resolve, secret=secret, guard=guard)
         self._sse = LegacySse(guard)
 
@@ -78,6 +82,7 @@ class McpRoutes:
         return HubEnvironmentSurface(
             await self._episodes.environments.get(name),
             self._episodes,
+            self._seats,
             seat,
             url=_url(scope),
             reset=query.get("reset", [""])[-1] != "off",
@@ -91,26 +96,25 @@ class HubEnvironmentSurface(EnvironmentSurface):
         self,
         environment: Environment,
         episodes: Episodes,
+        seats: Seats,
         seat: str | None,
         *,
         url: str,
         reset: bool,
     ) -> None:
         super().__init__(environment, self._sit, url=url, reset=reset, call=episodes.call)
-        self._episodes = episodes
+        self._seats = seats
         self._seat = seat
         self.sessionless = seat is not None
 
     async def _sit(self, context: CallContext) -> Episode | None:
         key = self._key(context.session_id)
-        return await self._episodes.seat(self.name, key) if key else None
+        return await self._seats.at(self.name, key) if key else None
 
     async def end_session(self, session_id: str) -> None:
         """A session's episode goes with it; a named seat waits for whoever comes back."""
         if self._seat is None:
-            episode_id = await self._episodes.ledger.seat(self.name, self._key(session_id))
-            if episode_id is not None:
-                await self._episodes.close(episode_id)
+            await self._seats.leave(self.name, self._key(session_id))
 
     def _key(self, session_id: str | None) -> str:
         if self._seat is not None:

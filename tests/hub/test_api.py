@@ -376,7 +376,7 @@ async def test_the_description_is_whole(rest: Rest) -> None:
         operation for path in description["paths"].values() for operation in path.values()
     ]
     ids = [operation["operationId"] for operation in operations]
-    assert len(ids) == len(set(ids)) == 21
+    assert len(ids) == len(set(ids)) > 20
     for operation in operations:
         body = operation.get("requestBody", {}).get("content", {}).get("application/json")
         if body and "example" in body:

@@ -58,18 +58,18 @@ async def test_an_episode_is_resumed_once_however_many_ask(packs: Path) -> None:
 
 async def test_a_seat_is_kept_over_connections_and_restarts(packs: Path) -> None:
     async with opened(packs) as hub:
-        seats = await asyncio.gather(*(hub.episodes.seat("shop", "ann") for _ in range(10)))
+        seats = await asyncio.gather(*(hub.seats.at("shop", "ann") for _ in range(10)))
         assert len({each.id for each in seats}) == 1
-        ann, bob = seats[0], await hub.episodes.seat("shop", "bob")
+        ann, bob = seats[0], await hub.seats.at("shop", "bob")
         assert ann.id != bob.id
         await hub.episodes.call(ann, "order", BUY)
         assert not bob.changes()
     async with opened(packs) as hub:
-        again = await hub.episodes.seat("shop", "ann")
+        again = await hub.seats.at("shop", "ann")
         assert again.id == ann.id
         assert len(again.steps) == 1
         await hub.episodes.close(again.id)
-        fresh = await hub.episodes.seat("shop", "ann")
+        fresh = await hub.seats.at("shop", "ann")
         assert fresh.id != ann.id
         assert fresh.horizon > 1000, "a person is not cut short"
 
@@ -77,13 +77,13 @@ async def test_a_seat_is_kept_over_connections_and_restarts(packs: Path) -> None
 async def test_an_episode_whose_pack_changed_is_told_so_and_can_be_closed(packs: Path) -> None:
     async with opened(packs) as hub:
         episode = await hub.episodes.create(SHOP)
-        seat = await hub.episodes.seat("shop", "ann")
+        seat = await hub.seats.at("shop", "ann")
     policy = packs / "shop" / "policy.md"
     policy.write_text(policy.read_text() + "Be kind.\n")
     async with opened(packs) as hub:
         with pytest.raises(EnvironmentChanged):
             await hub.episodes.lookup(episode.id)
-        assert (await hub.episodes.seat("shop", "ann")).id != seat.id
+        assert (await hub.seats.at("shop", "ann")).id != seat.id
         await hub.episodes.close(episode.id)
         await hub.episodes.close(episode.id)
         rows = await hub.episodes.index(EpisodeQuery(status="closed"))

@@ -13,7 +13,7 @@ from environments.journal import Closed, JournalRecord, Marked, Opened, Rewound,
 from environments.sandbox.wire import Moment
 from environments.trajectory import Reward, Step
 from hub.errors import LedgerDamaged, LedgerFailed
-from hub.ledger import Ledger, NullJournal
+from hub.ledger import Ledger, NullJournal, RowQuery
 
 pytestmark = pytest.mark.anyio
 
@@ -58,14 +58,14 @@ async def test_records_and_index_come_back_after_closing(tmp_path: Path) -> None
         assert (b.id, b.status, b.steps, b.reward, b.task) == ("ep-b", "live", 1, None, None)
         assert await ledger.row("ep-a") == a
         assert await ledger.row("ep-b") == b
-        assert await ledger.rows(status="live") == [b]
-        assert await ledger.rows(after=a.number) == [b]
-        assert await ledger.rows(environment="bank") == []
+        assert await ledger.rows(RowQuery(status="live")) == [b]
+        assert await ledger.rows(RowQuery(after=a.number)) == [b]
+        assert await ledger.rows(RowQuery(environment="bank")) == []
         assert await ledger.seat("shop", "ann") == "ep-b"
         assert await ledger.seat("shop", "bob") is None
         assert await ledger.records("ep-c") == []
         await ledger.append("ep-c", opened())
-        assert [row.id for row in await ledger.rows(after=b.number)] == ["ep-c"]
+        assert [row.id for row in await ledger.rows(RowQuery(after=b.number))] == ["ep-c"]
 
 
 async def test_status_follows_the_horizon_and_a_reset(tmp_path: Path) -> None:

@@ -26,7 +26,9 @@ ORDER = {
         "oracle", "notebook", "replay", "comparison", "check",
     ],
     "hub": [
-        "settings", "wire", "errors", "data_dir", "judging", "telemetry", "ledger", "episodes",
+        "settings", "wire", "training", "errors", "data_dir", "judging", "telemetry", "ids",
+        "turns", "leases", "admission", "ledger", "curriculum", "trajectories", "episodes", "seats",
+        "tending", "groups",
         "mcp_server", "api", "app", "server", "client", "demo", "cli",
     ],
 }  # fmt: skip

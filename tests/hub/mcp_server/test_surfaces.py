@@ -248,7 +248,7 @@ async def test_a_session_keeps_its_episode_over_a_restart_of_the_layer(
     call = request("tools/call", {"name": "order", "arguments": ORDER})
     await hub_raw.send(call, session)
     await Raw(App(hub), SHOP).send(call, session)
-    episode = await hub.episodes.seat("shop", f"session:{session['mcp-session-id']}")
+    episode = await hub.seats.at("shop", f"session:{session['mcp-session-id']}")
     assert [step.tool for step in episode.steps] == ["order", "order"]
     elsewhere = await hub_raw.send(call, session, path=f"{SHOP}?seat=mine")
     assert elsewhere.status_code == 404

@@ -1,0 +1,114 @@
+"""The routes about groups: begin one, see what its rewards teach, end it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from environments.errors import PackInvalid, UnknownEnvironment
+from hub.api.routing import Route
+from hub.groups import Group, Groups
+from hub.training import CreateGroup, GroupDetail, GroupInfo, GroupList, GroupQuery, Member
+from hub.wire import Empty
+
+
+async def create_group(groups: Groups, body: CreateGroup) -> GroupInfo:
+    return _info(groups, await groups.create(body))
+
+
+async def list_groups(groups: Groups, query: GroupQuery) -> GroupList:
+    found = await groups.index(query.after, query.limit)
+    full = len(found) == query.limit
+    return GroupList(
+        groups=tuple(_info(groups, group) for group in found), next=found[-1].id if full else None
+    )
+
+
+async def show_group(groups: Groups, id: str) -> GroupDetail:
+    group = await groups.get(id)
+    standing = await groups.standing(group)
+    return GroupDetail(
+        **_common(groups, group),
+        members=tuple(
+            Member(
+                episode=row.id,
+                repetition=row.enrolled.repetition,
+                status=row.status,
+                steps=row.steps,
+                reward=row.reward,
+                outcome=row.outcome,
+                advantage=advantage,
+                masked=row.outcome == "unset" or (row.outcome is None and row.status == "closed"),
+            )
+            for row, advantage in zip(standing.rows, standing.lesson.advantages, strict=True)
+        ),
+        complete=standing.complete,
+        lesson=standing.lesson,
+    )
+
+
+async def close_group(groups: Groups, id: str, body: Empty) -> GroupDetail:
+    await groups.close(await groups.get(id))
+    return await show_group(groups, id)
+
+
+def _info(groups: Groups, group: Group) -> GroupInfo:
+    return GroupInfo(**_common(groups, group))
+
+
+def _common(groups: Groups, group: Group) -> dict[str, Any]:
+    names = set(GroupInfo.__struct_fields__) - {"episodes", "policy"}
+    return {
+        **{name: getattr(group, name) for name in names},
+        "episodes": group.members,
+        "policy": _policy(groups, group),
+    }
+
+
+def _policy(groups: Groups, group: Group) -> str:
+    try:
+        return groups.episodes.environments.catalogue.get(group.environment).policy
+    except (UnknownEnvironment, PackInvalid):
+        return ""  # what was said to the agent then is in its trajectory
+
+
+ROUTES = (
+    Route(
+        method="POST",
+        path="/groups",
+        handler=create_group,
+        request=CreateGroup,
+        response=GroupInfo,
+        summary="Begin up to 256 episodes that start exactly alike, all or none",
+        example={
+            "environment": "procurement",
+            "task": "cancel-duplicate-order",
+            "size": 8,
+            "seed": 1,
+            "policy_version": "step-40",
+        },
+        status=201,
+    ),
+    Route(
+        method="GET",
+        path="/groups",
+        handler=list_groups,
+        query=GroupQuery,
+        response=GroupList,
+        summary="List groups with a cursor",
+    ),
+    Route(
+        method="GET",
+        path="/groups/{id}",
+        handler=show_group,
+        response=GroupDetail,
+        summary="Rewards, GRPO advantages, pass@k, and who is masked",
+    ),
+    Route(
+        method="POST",
+        path="/groups/{id}/close",
+        handler=close_group,
+        request=Empty,
+        response=GroupDetail,
+        summary="Close every member; closing twice is fine",
+    ),
+)

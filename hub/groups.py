@@ -1,0 +1,190 @@
+"""Groups: episodes of one task and seed that begin alike, and what their rewards teach."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+
+import msgspec
+
+from environments.advantages import Lesson, lesson_of
+from environments.episode import Episode
+from environments.errors import EnvhubError
+from environments.sampling import SamplerSpec
+from environments.spec import FaultPlan
+from environments.trajectory import Window
+from hub.curriculum import Curriculum
+from hub.episodes import Episodes
+from hub.errors import KeyReused, UnknownGroup
+from hub.ids import new_id
+from hub.ledger import EpisodeRow
+from hub.telemetry import logger
+from hub.training import CreateGroup
+from hub.turns import Turns
+from hub.wire import CreateEpisode, Terms
+
+GROUPS = "group"
+REMEMBERED = 1024
+
+log = logger("hub.groups")
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """What was decided when a group was begun; its members' runs are in their episodes."""
+
+    id: str
+    environment: str
+    digest: str
+    task: str
+    instruction: str
+    seed: int
+    horizon: int
+    members: tuple[str, ...]
+    """Ids of its episodes, in the order of their repetition."""
+    policy_version: str | None
+    training_step: int | None
+    schedule: str | None
+    sampler: str | None
+    faults: str | FaultPlan | None
+    window: Window | None
+    lease_seconds: float
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a group has come."""
+
+    rows: tuple[EpisodeRow, ...]
+    lesson: Lesson
+    complete: bool
+    """Whether every member is scored or closed."""
+
+
+class Groups:
+    """Every group by its id; they survive a restart as their episodes do."""
+
+    def __init__(self, episodes: Episodes, curriculum: Curriculum) -> None:
+        self.episodes = episodes
+        self.curriculum = curriculum
+        self._ledger = episodes.ledger
+        self._turns = Turns()
+        self._known: OrderedDict[str, Group] = OrderedDict()
+        episodes.when_closed.append(self._tell_sampler)
+
+    async def create(self, request: CreateGroup) -> Group:
+        """Begin a group, all of it or none, or answer the one that was begun with the same key.
+
+        Raises what ``Episodes.begin`` does, ``UnknownSampler`` and ``NothingToSample``.
+        """
+        group_id = new_id("gr", request.key)
+        if request.key is None:
+            return await self._begin(group_id, request)
+        async with self._turns.of(group_id):
+            try:
+                known = await self.get(group_id)
+            except UnknownGroup:
+                return await self._begin(group_id, request)
+        if (len(known.members), known.seed) != (request.size, request.seed):
+            raise KeyReused(
+                f"the key {request.key!r} began a group of {len(known.members)}",
+                hint="a key names one request; retries repeat it",
+            )
+        return known
+
+    async def get(self, group_id: str) -> Group:
+        """Raises ``UnknownGroup``."""
+        group = self._known.get(group_id)
+        if group is None:
+            body = await self._ledger.document(GROUPS, group_id)
+            if body is None:
+                raise UnknownGroup(
+                    f"there is no group {group_id!r}", hint="GET /v1/groups lists them"
+                )
+            group = self._remember(msgspec.json.decode(body, type=Group))
+        return group
+
+    async def index(self, after: str, limit: int) -> list[Group]:
+        """Groups with an id above ``after``, in the order of their ids."""
+        found = await self._ledger.documents(GROUPS, after, limit)
+        return [msgspec.json.decode(body, type=Group) for _, body in found]
+
+    async def standing(self, group: Group) -> Standing:
+        """The members' rewards, and what they teach."""
+        found = {row.id: row for row in await self._ledger.members(group.id)}
+        rows = tuple(found[member] for member in group.members if member in found)
+        lesson = lesson_of(
+            [row.reward for row in rows], [row.outcome == "complete" for row in rows]
+        )
+        return Standing(
+            rows=rows,
+            lesson=lesson,
+            complete=all(row.outcome is not None or row.status == "closed" for row in rows),
+        )
+
+    async def close(self, group: Group) -> None:
+        """Close every member. Closing twice is fine."""
+        await asyncio.gather(*(self.episodes.close(member) for member in group.members))
+
+    async def _begin(self, group_id: str, request: CreateGroup) -> Group:
+        environment, task = await self._task(request)
+        key = request.key
+        members = [
+            new_id("ep", None if key is None else f"{key}/{number}")
+            for number in range(request.size)
+        ]
+        wanted = CreateEpisode(
+            environment=environment,
+            task=task,
+            **{name: getattr(request, name) for name in Terms.__struct_fields__},
+        )
+        episodes = await self.episodes.begin(wanted, members, group_id)
+        first = episodes[0]
+        row = await self._ledger.row(first.id)
+        group = Group(
+            id=group_id,
+            environment=environment,
+            digest=first.environment.digest,
+            task=task,
+            instruction=first.task.instruction if first.task else "",
+            seed=request.seed,
+            horizon=first.horizon,
+            members=tuple(members),
+            policy_version=request.policy_version,
+            training_step=row.enrolled.training_step if row else None,
+            schedule=request.schedule,
+            sampler=request.sampler,
+            faults=request.faults,
+            window=request.window,
+            lease_seconds=self.episodes.leases.seconds(first.id) or 0.0,
+        )
+        await self._ledger.keep(GROUPS, group_id, msgspec.json.encode(group))
+        return self._remember(group)
+
+    async def _task(self, request: CreateGroup) -> tuple[str, str]:
+        if request.sampler is not None:
+            drawn = (await self.curriculum.draw(request.sampler))[0]
+            return drawn.environment, drawn.task
+        if request.sample is not None:
+            spec = SamplerSpec(seed=request.seed, where=request.sample)
+            drawn = await self.curriculum.draw_once(spec)
+            return drawn.environment, drawn.task
+        return request.environment or "", request.task or ""
+
+    async def _tell_sampler(self, row: EpisodeRow, episode: Episode) -> None:
+        """A sampler hears how each member of its groups ended, unless nobody could score it."""
+        reward = episode.reward
+        if row.group is None or reward is None or reward.value is None:
+            return
+        group = await self.get(row.group)
+        if group.sampler is None:
+            return
+        try:
+            passed = [reward.outcome == "complete"]
+            await self.curriculum.record(group.sampler, (group.environment, group.task), passed)
+        except EnvhubError as error:  # the sampler was forgotten meanwhile
+            log.info("sampler not told", sampler=group.sampler, code=error.code)
+
+    def _remember(self, group: Group) -> Group:
+        self._known[group.id] = group
+        if len(self._known) > REMEMBERED:
+            self._known.popitem(last=False)
+        return group
