@@ -21,7 +21,7 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
 async def shipped(
     anyio_backend: object, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Environments]:
-    """The shipped environments with real workers, shared by the whole run (they hold no episode)."""
+    """The shipped environments with real workers; the whole run shares them (they hold nothing)."""
     folder: Path = tmp_path_factory.mktemp("shipped")
     async with open_environments(data_dir=folder) as environments:
         yield environments
