@@ -8,23 +8,18 @@ The state before must be sound; of the one after nothing is believed.
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Collection, Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from snapshots.errors import StateDamaged
 from snapshots.nodes import (
-    INDEX_INTERIOR,
-    INDEX_LEAF,
     MOST_IN_INDEX,
     MOST_IN_TABLE,
-    TABLE_INTERIOR,
     TABLE_KINDS,
-    TABLE_LEAF,
     Node,
     Pages,
     entry_at,
-    index_record,
     kind_of,
 )
 from snapshots.pages import PAGE_SIZE
@@ -56,70 +51,66 @@ def differing(before: Pages, after: Pages) -> set[int]:
 # --- finding pages -------------------------------------------------------------------------------
 
 
-def trail(pages: Pages, tree: Tree, target: int) -> list[int]:
-    """The pages from the tree's root to ``target``, or none if it is not in the tree."""
-    if target == tree.root:
+Search = Callable[[int, Node], int]
+"""Below which child of an interior node (its page, itself) some key belongs."""
+
+
+def trail(pages: Pages, root: int, target: int, search: Search | None) -> list[int]:
+    """The pages from ``root`` to ``target``, or none if it is not in that tree. ``search`` looks
+    for the first key of ``target``."""
+    if target == root:
         return [target]
-    try:
-        node = pages.node(target)
-        compare = _comparer(pages, tree, target, node)
-    except (StateDamaged, IndexError, struct.error):
-        return []
-    walked, number = [tree.root], tree.root
-    while compare is not None and len(walked) < _MAX_DEPTH:
-        node = pages.node(number)
-        if node.leaf:
-            break
-        page, low, high = pages[number], 0, len(node.cells)
-        while low < high:
-            middle = (low + high) // 2
-            if compare(page, node.cells[middle]) <= 0:
-                high = middle
-            else:
-                low = middle + 1
-        number = node.children[low]
+    walked, node = [root], pages.node(root)
+    while search is not None and node.children and len(walked) < _MAX_DEPTH:
+        number = node.children[search(walked[-1], node)]
         walked.append(number)
         if number == target:
             return walked
+        node = pages.node(number)
     return []
 
 
-def _comparer(
-    pages: Pages, tree: Tree, target: int, node: Node
-) -> Callable[[bytes, int], int] | None:
-    """Compares the first key of ``target`` with that of a cell of an interior node."""
-    if not node.cells:
-        return None
-    page, at, order = pages[target], node.cells[0], tree.order
-    kind = kind_of(pages, target)
-    if order is None:
-        if kind == TABLE_LEAF:
-            _, at = varint(page, at)
-        elif kind == TABLE_INTERIOR:
-            at += 4
-        else:
+def rowid_search(pages: Pages, target: int) -> Search | None:
+    """Looks for the first row of a page that is of some tree kept by rowid."""
+    try:
+        node = pages.node(target)
+        if not node.cells:
             return None
-        key = varint(page, at)[0]
-        return lambda other, cell: _sign(key, varint(other, cell + 4)[0])
-    if kind not in (INDEX_LEAF, INDEX_INTERIOR):
+        rowid = node.keys[0] if node.keys else entry_at(pages, target, node.cells[0]).rowid
+    except StateDamaged:
         return None
-    first = order.key(index_record(pages, page, at + 4 * (not node.leaf)))
-
-    def compare(other: bytes, cell: int) -> int:
-        return order.compare(first, order.key(index_record(pages, other, cell + 4)))
-
-    return compare
+    return None if rowid is None else lambda _, above: bisect_left(above.keys, rowid)
 
 
-def _sign(left: int, right: int) -> int:
-    return (left > right) - (left < right)
+def key_search(pages: Pages, target: int, order: Order) -> Search | None:
+    """Looks for the first entry of a page, if its tree is one that sorts by ``order``."""
+    try:
+        node = pages.node(target)
+        if not node.cells:
+            return None
+        first = order.key(entry_at(pages, target, node.cells[0]).record)
+    except StateDamaged:
+        return None
+
+    def search(number: int, above: Node) -> int:
+        low, high = 0, len(above.cells)
+        while low < high:
+            middle = (low + high) // 2
+            other = order.key(entry_at(pages, number, above.cells[middle]).record)
+            if order.compare(first, other) <= 0:
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    return search
 
 
 # --- telling two trees apart ----------------------------------------------------------------------
 
 
 def tree_difference(
-    before: Pages, after: Pages, tree: Tree, held: Collection[int], differs: Collection[int]
+    before: Pages, after: Pages, tree: Tree, held: set[int], differs: set[int]
 ) -> tuple[set[Entry], set[Entry]]:
     """The entries that only the tree of the state before has, and those only after.
 
@@ -174,11 +165,9 @@ class _Side:
         """Open all shut subtrees of that height, shutting those below."""
         for number in [number for number, its in self.shut.items() if its == height]:
             del self.shut[number]
-            self.open(number, self._height - height, (), (number,))
+            self.open(number, self._height - height, set(), {number})
 
-    def open(
-        self, number: int, depth: int, held: Collection[int], differs: Collection[int]
-    ) -> None:
+    def open(self, number: int, depth: int, held: set[int], differs: set[int]) -> None:
         """Take the entries of a page; go on where a page that differs may be below."""
         if number in self._depths or depth > _MAX_DEPTH:
             raise StateDamaged(f"page {number} hangs in a tree twice")
@@ -188,12 +177,15 @@ class _Side:
             raise StateDamaged(f"page {number} hangs in a tree of another kind")
         if number not in differs:
             self.alike.add(number)  # its own rows are in both
-        elif node.leaf or not self._table:
+            for child in held.intersection(node.children):
+                self.open(child, depth + 1, held, differs)
+            return
+        if node.leaf or not self._table:
             self._take(number, node)
         for child in node.children:
             if child in held or child in differs:
                 self.open(child, depth + 1, held, differs)
-            elif number in differs:
+            else:
                 self._shut(child, depth + 1)
 
     def shut_below(self, numbers: Iterable[int]) -> None:

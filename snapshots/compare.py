@@ -13,7 +13,15 @@ from typing import Any, NamedTuple
 import apsw
 
 from snapshots.branch import Branch
-from snapshots.btree import Tree, differing, leaves, trail, tree_difference
+from snapshots.btree import (
+    Tree,
+    differing,
+    key_search,
+    leaves,
+    rowid_search,
+    trail,
+    tree_difference,
+)
 from snapshots.capture import compare, compare_rows
 from snapshots.changeset import Changeset
 from snapshots.errors import StateDamaged
@@ -145,14 +153,20 @@ def _trails(
 ) -> dict[_Layout, set[int]]:
     """The pages of each tree that are targets or lead to one."""
     found: dict[_Layout, set[int]] = {}
-    rowid = [layout for layout in layouts if layout.tree.order is None]
-    keyed = [layout for layout in layouts if layout.tree.order is not None]
+    by_rowid = [layout for layout in layouts if layout.tree.order is None]
+    by_key = [layout for layout in layouts if layout.tree.order is not None]
     for target in targets:
-        if target < pages.count:
-            for layout in rowid if kind_of(pages, target) in TABLE_KINDS else keyed:
-                if way := trail(pages, layout.tree, target):
-                    found.setdefault(layout, set()).update(way)
-                    break
+        if target >= pages.count:
+            continue
+        search, candidates = None, by_key
+        if kind_of(pages, target) in TABLE_KINDS:
+            search, candidates = rowid_search(pages, target), by_rowid
+        for layout in candidates:
+            root, order = layout.tree
+            searched = search if order is None else key_search(pages, target, order)
+            if way := trail(pages, root, target, searched):
+                found.setdefault(layout, set()).update(way)
+                break
     return found
 
 

@@ -25,11 +25,13 @@ _OVERFLOW = PAGE_SIZE - 4
 
 
 class Node(NamedTuple):
-    """A page of a tree. ``children`` of an interior one are one more than its ``cells``."""
+    """A page of a tree. ``children`` of an interior one are one more than its ``cells``; of a
+    rowid tree's it has the ``keys`` that part them."""
 
     leaf: bool
     cells: tuple[int, ...]
-    children: tuple[int, ...]
+    children: tuple[int, ...] = ()
+    keys: tuple[int, ...] = ()
 
 
 class Pages:
@@ -44,13 +46,15 @@ class Pages:
         self._snapshot = branch.snapshot
         self._shared = shared
         self._nodes: dict[int, Node] = {}
+        self._read: dict[int, bytes] = {}
 
     def __getitem__(self, number: int) -> bytes:
-        page = self.own.get(number)
+        page = self.own.get(number) or self._read.get(number)
         if page is None:
             if not 0 <= number < self.count:
                 raise StateDamaged(f"there is no page {number}")
             page = self._snapshot.page(number) if number < self.base else bytes(PAGE_SIZE)
+            self._read[number] = page
         return page
 
     def node(self, number: int) -> Node:
@@ -86,7 +90,8 @@ def entry_at(pages: Pages, number: int, at: int) -> Entry:
             size, start = varint(page, at)
             rowid, start = varint(page, start)
             return Entry(rowid, _payload(pages, page, start, size, MOST_IN_TABLE))
-        return Entry(None, index_record(pages, page, at + 4 * (kind == INDEX_INTERIOR)))
+        size, start = varint(page, at + 4 * (kind == INDEX_INTERIOR))
+        return Entry(None, _payload(pages, page, start, size, MOST_IN_INDEX))
     except IndexError as error:
         raise StateDamaged(f"page {number} has a cell that leads out of it") from error
 
@@ -113,20 +118,16 @@ def _parse(number: int, page: bytes) -> Node:
     count = int.from_bytes(page[start + 3 : start + 5], "big")
     try:
         if kind in (TABLE_LEAF, INDEX_LEAF):
-            return Node(True, struct.unpack_from(f">{count}H", page, start + 8), ())
+            return Node(True, struct.unpack_from(f">{count}H", page, start + 8))
         if kind in _INTERIOR:
             cells = struct.unpack_from(f">{count}H", page, start + 12)
             last = int.from_bytes(page[start + 8 : start + 12], "big") - 1
             below = [int.from_bytes(page[cell : cell + 4], "big") - 1 for cell in cells]
-            return Node(False, cells, (*below, last))
-    except struct.error as error:
+            keys = [varint(page, cell + 4)[0] for cell in cells if kind == TABLE_INTERIOR]
+            return Node(False, cells, (*below, last), tuple(keys))
+    except (struct.error, IndexError) as error:
         raise StateDamaged(f"page {number} claims {count} cells") from error
     raise StateDamaged(f"page {number} is no page of a tree")
-
-
-def index_record(pages: Pages, page: bytes, at: int) -> bytes:
-    size, start = varint(page, at)
-    return _payload(pages, page, start, size, MOST_IN_INDEX)
 
 
 def _payload(pages: Pages, page: bytes, start: int, size: int, most: int) -> bytes:
