@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Final
 
 import apsw
@@ -24,6 +25,7 @@ from environments.environment import Environment
 from environments.trajectory import Reward, Step
 from environments.verifier import Attempt
 from snapshots import Changeset
+from snapshots.rows import RowChange as SomeChange
 from snapshots.rows import row_to_json
 
 MAX_ROWS: Final = 400
@@ -51,6 +53,7 @@ class Rows:
         self._unjudged = environment.pack.spec.changes
         with closing(_open(environment)) as connection:
             self.rows = {table: _rows(connection, table) for table in self.judged}
+        self._elsewhere: dict[str, list[Stray]] = {}
 
     @property
     def judged(self) -> list[str]:
@@ -68,8 +71,13 @@ class Rows:
         info, unjudged = self.tables[table], self._unjudged.ignore_columns.get(table, ())
         return [name for name in info.columns if name not in info.key and name not in unjudged]
 
-    def elsewhere(self, table: str) -> Iterator[Stray]:
+    def elsewhere(self, table: str) -> list[Stray]:
         """Changes of one cell of a row of this table, as the schema may take them."""
+        if table not in self._elsewhere:
+            self._elsewhere[table] = list(self._cells(table))
+        return self._elsewhere[table]
+
+    def _cells(self, table: str) -> Iterator[Stray]:
         rows = self.rows[table]
         for row in rows[-3:]:
             for column in self.columns(table):
@@ -78,24 +86,27 @@ class Rows:
                 for value in _others(row[column], [other[column] for other in rows]):
                     yield self._changed(table, row, {column: value})
 
-    def beside(self, table: str, changes: Changeset) -> Iterator[Stray]:
-        """The oracle's own changes of this table, done to other rows."""
+    def beside(self, table: str, changes: Changeset) -> list[Stray]:
+        """The oracle's own changes of this table, done to other rows; a few for each of them."""
         touched = [change.key for change in changes.rows(table)]
-        for change in changes.rows(table):
-            if change.before is not None and change.after is not None:
-                after = {
-                    name: value
-                    for name, value in change.after.items()
-                    if name in self.columns(table)
-                }
-                for row in self._like(table, {**change.key, **change.before}, touched):
-                    if after and any(row[name] != value for name, value in after.items()):
-                        yield self._changed(table, row, after)
-            elif change.after is not None:
-                yield from self._again(table, change.after)
-            else:
-                for row in self._like(table, change.before or {}, touched):
-                    yield self._removed(table, row)
+        return [
+            stray
+            for change in changes.rows(table)
+            for stray in islice(self._echoes(table, change, touched), _TRIES)
+        ]
+
+    def _echoes(self, table: str, change: SomeChange, touched: Sequence[Row]) -> Iterator[Stray]:
+        if change.before is not None and change.after is not None:
+            columns = self.columns(table)
+            after = {name: value for name, value in change.after.items() if name in columns}
+            for row in self._like(table, {**change.key, **change.before}, touched):
+                if after and any(row[name] != value for name, value in after.items()):
+                    yield self._changed(table, row, after)
+        elif change.after is not None:
+            yield from self._again(table, change.after)
+        else:
+            for row in self._like(table, change.before or {}, touched):
+                yield self._removed(table, row)
 
     def _like(self, table: str, row: Row, touched: Sequence[Row]) -> list[Row]:
         """Rows nobody touched, those most like ``row`` first."""
@@ -188,7 +199,7 @@ async def stray_changes(environment: Environment, runs: Sequence[Run]) -> Findin
     )
 
 
-def _once_each(strays: Iterator[Stray]) -> list[list[Stray]]:
+def _once_each(strays: Sequence[Stray]) -> list[list[Stray]]:
     """The strays by kind of change; of each kind one is to be made."""
     kinds: dict[str, list[Stray]] = {}
     for stray in strays:
