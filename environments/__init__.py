@@ -1,1 +1,1 @@
-
+"""Environments, episodes and verification. Serves no HTTP and no MCP."""

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
+from pathlib import Path
+from typing import get_args
+
 import pytest
+from msgspec.structs import fields
 
 from environments.assertions import GATE_WEIGHT
 from environments.errors import PackInvalid, WorkerLost
-from environments.spec import OracleCall, Task
+from environments.spec import CodeKind, CodeVerifier, OracleCall, Task
 from environments.trajectory import Component, Step, StepError, Term
-from environments.verifier import Conduct, Mixture, RewardMode, read_plan, reward_of, unset
+from environments.verifier import (
+    FORMAT_REWARD,
+    Conduct,
+    MalformedPolicy,
+    Mixture,
+    RewardMode,
+    read_plan,
+    reward_of,
+    unset,
+)
+from environments.verifier.plan import Part, Penalty
 from environments.verifier.reward import kind_of
 
 
@@ -212,3 +227,12 @@ def test_a_reward_with_a_typo_is_refused(reward: object, said: str) -> None:
     with pytest.raises(PackInvalid) as caught:
         read_plan(task)
     assert said in str(caught.value)
+
+
+def test_the_page_names_every_word() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "verifiers.md").read_text()
+    words = [get_args(word) for word in (RewardMode, Part, Penalty, MalformedPolicy, CodeKind)]
+    for name in (*itertools.chain(*words), *(f.name for f in fields(CodeVerifier))):
+        assert f"`{name}`" in page or f'"{name}"' in page, name
+    for mode, reward in FORMAT_REWARD.items():
+        assert mode == "observe" or f"−{-reward:g}" in page
