@@ -2,7 +2,8 @@
 
 A pack is a folder with ``environment.toml``, ``schema.sql``, ``tools.py`` and, as it needs,
 ``data.sql`` or ``data/*.jsonl`` and ``data/*.csv``, ``tasks.jsonl``, ``events.jsonl`` and
-``policy.md``, ``faults.toml``.
+``policy.md``, ``faults.toml``. A world's pack names the environments it mounts instead of a schema,
+data and tools of its own.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import hashlib
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
@@ -22,7 +23,7 @@ import msgspec
 from environments.datafiles import read_tables
 from environments.errors import PackInvalid, UnknownEnvironment, UnknownTask
 from environments.faults import NO_FAULTS, check_faults
-from environments.spec import EnvironmentSpec, Event, PackFaults, Spec, Task
+from environments.spec import ChangePolicy, EnvironmentSpec, Event, PackFaults, Spec, Task
 from snapshots.store import Recipe
 
 SHIPPED: Final = Path(__file__).parent / "packs"
@@ -47,6 +48,8 @@ class Pack:
     policy: str
     recipe: Recipe
     faults: PackFaults = NO_FAULTS
+    members: tuple[Pack, ...] = ()
+    """For a world that came out of a catalogue: the packs it mounts."""
 
     @property
     def name(self) -> str:
@@ -66,20 +69,8 @@ def load_pack(path: Path) -> Pack:
     """Read a pack whole. Raises ``PackInvalid`` naming file, line and word."""
     if not (path / MANIFEST).is_file():
         raise PackInvalid(f"{path} is not a pack: it has no {MANIFEST}")
-    for needed in ("schema.sql", "tools.py"):
-        if not (path / needed).is_file():
-            raise PackInvalid(f"{path.name}: has no {needed}")
     spec = _read_spec(path / MANIFEST)
-    schema = _read_text(path / "schema.sql")
-    scripts = [schema]
-    if (path / "data.sql").is_file():
-        scripts.append(_read_text(path / "data.sql"))
-    recipe = Recipe(
-        scripts=tuple(scripts),
-        rows=read_tables(path / "data", schema),
-        clock_ms=spec.clock.start_ms,
-        foreign_keys=spec.foreign_keys,
-    )
+    recipe = Recipe(()) if spec.environments else _read_recipe(path, spec)
     events = sorted(_read_lines(path / "events.jsonl", Event), key=lambda event: event.at_ms)
     policy = path / "policy.md"
     return Pack(
@@ -91,6 +82,23 @@ def load_pack(path: Path) -> Pack:
         policy=_read_text(policy) if policy.is_file() else "",
         recipe=recipe,
         faults=_read_faults(path / "faults.toml"),
+    )
+
+
+def _read_recipe(path: Path, spec: EnvironmentSpec) -> Recipe:
+    """What the pack's database is built from."""
+    for needed in ("schema.sql", "tools.py"):
+        if not (path / needed).is_file():
+            raise PackInvalid(f"{path.name}: has no {needed}")
+    schema = _read_text(path / "schema.sql")
+    scripts = [schema]
+    if (path / "data.sql").is_file():
+        scripts.append(_read_text(path / "data.sql"))
+    return Recipe(
+        scripts=tuple(scripts),
+        rows=read_tables(path / "data", schema),
+        clock_ms=spec.clock.start_ms,
+        foreign_keys=spec.foreign_keys,
     )
 
 
@@ -148,11 +156,24 @@ class Catalogue:
             )
         if name not in self._packs:
             try:
-                self._packs[name] = load_pack(self._paths[name])
+                pack = load_pack(self._paths[name])
+                self._packs[name] = self._mounted(pack) if pack.spec.environments else pack
             except PackInvalid as error:
                 self.invalid[self._paths[name]] = error
                 raise
         return self._packs[name]
+
+    def _mounted(self, pack: Pack) -> Pack:
+        """A world with its members."""
+        members = []
+        for name in pack.spec.environments:
+            try:
+                members.append(self.get(name))
+            except (UnknownEnvironment, PackInvalid) as error:
+                raise PackInvalid(
+                    f"{pack.name} cannot mount {name}: {error.message}", hint=error.hint
+                ) from error
+        return mount_packs(pack, members)
 
     def _add(self, name: str, path: Path) -> None:
         other = self._paths.setdefault(name, path)
@@ -160,6 +181,34 @@ class Catalogue:
             raise PackInvalid(
                 f"two packs are named {name}: {other} and {path}", hint="rename one of them"
             )
+
+
+def mount_packs(pack: Pack, members: Sequence[Pack]) -> Pack:
+    """A world's pack with those it mounts: its digest covers theirs, what they schedule and ignore
+    is scheduled and ignored in it. Raises ``PackInvalid``."""
+    total = hashlib.sha256(pack.digest.encode())
+    tables = list(pack.spec.changes.ignore_tables)
+    columns = dict(pack.spec.changes.ignore_columns)
+    for member in members:
+        if member.members or member.spec.allow_ddl or "__" in member.name:
+            raise PackInvalid(
+                f"{pack.name} cannot mount {member.name}",
+                hint="no world, no pack that changes its schema, no name with two underscores",
+            )
+        if member.spec.clock.start_ms != pack.spec.clock.start_ms:
+            raise PackInvalid(f"{pack.name} and {member.name} begin at different times")
+        total.update(member.digest.encode())
+        ignored = member.spec.changes
+        tables += [f"{member.name}__{table}" for table in ignored.ignore_tables]
+        columns |= {f"{member.name}__{t}": names for t, names in ignored.ignore_columns.items()}
+    changes = ChangePolicy(ignore_tables=tuple(tables), ignore_columns=columns)
+    return replace(
+        pack,
+        digest=total.hexdigest(),
+        spec=msgspec.structs.replace(pack.spec, changes=changes),
+        events=tuple(sorted((e for m in members for e in m.events), key=lambda event: event.at_ms)),
+        members=tuple(members),
+    )
 
 
 # --- reading ---------------------------------------------------------------------------------

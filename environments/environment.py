@@ -16,6 +16,7 @@ from environments.errors import EnvironmentFault
 from environments.opened import WAIT, Environment
 from environments.sandbox.host import Description, Sandbox, SandboxLimits
 from environments.verifier.judge import Judge
+from environments.world import World, build_rows, rows_digest
 from snapshots import Snapshot, SnapshotStore
 
 __all__ = ["WAIT", "Environment", "Environments", "open_environments"]
@@ -60,6 +61,8 @@ class Environments:
         return found
 
     async def _load(self, pack: Pack) -> Environment:
+        if pack.members:
+            return await self._mount(pack)
         snapshot = await self._snapshot(pack)
         known = self.store.root / "descriptions" / f"{pack.digest}.json"
         if known.exists():
@@ -71,6 +74,18 @@ class Environments:
             part.write_bytes(msgspec.json.encode(description))
             part.replace(known)
         return Environment(pack, snapshot, description, self.sandbox, self.judge)
+
+    async def _mount(self, pack: Pack) -> World:
+        members = {member.name: await self.get(member.name) for member in pack.members}
+        snapshots = {name: member.snapshot for name, member in members.items()}
+        digest = rows_digest(snapshots.values())
+        rows = self.store.find(digest)
+        if rows is None:
+            with tempfile.TemporaryDirectory(dir=self.store.root, prefix="build-") as folder:
+                path = Path(folder) / "snapshot.sqlite"
+                await anyio.to_thread.run_sync(build_rows, snapshots, path)
+                rows = await anyio.to_thread.run_sync(self.store.admit, digest, path)
+        return World(pack, members, rows)
 
     async def _snapshot(self, pack: Pack) -> Snapshot:
         digest = pack.recipe.digest

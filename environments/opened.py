@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -113,6 +114,13 @@ class Environment:
         other.faults = plan
         return other
 
+    def isolated(self) -> Environment:
+        """This environment with workers that serve one episode and no other."""
+        other = copy.copy(self)
+        spec = msgspec.structs.replace(self.pack.spec, isolation="episode")
+        other.pack = replace(self.pack, spec=spec)
+        return other
+
     # What moves a branch; nothing of a transition is in it until the caller commits it ----------
 
     async def perform(
@@ -159,7 +167,7 @@ class Environment:
         The statements run once per task and not once per episode: a reset is a pointer copy.
         Raises ``PackInvalid`` if they fail.
         """
-        branch = Branch(self.snapshot)
+        branch = self._fresh()
         moment = Moment(clock_ms=self.pack.spec.clock.start_ms, seed=seed, counters={})
         if task is None or not task.initial:
             return branch, moment
@@ -171,8 +179,11 @@ class Environment:
         branch.rewind(mark)
         return branch, msgspec.structs.replace(prepared, seed=seed)
 
+    def _fresh(self) -> Branch:
+        return Branch(self.snapshot)
+
     async def _prepare(self, task: Task) -> tuple[Mark, Moment]:
-        branch = Branch(self.snapshot)
+        branch = self._fresh()
         moment = Moment(clock_ms=self.pack.spec.clock.start_ms, seed=0, counters={})
         transition = await self.act(branch, moment, task.initial)
         if transition.error is not None:

@@ -87,6 +87,8 @@ class EnvironmentSpec(Spec, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     licence: str = ""
     provenance: str = ""
+    environments: tuple[str, ...] = ()
+    """For a world: the environments it mounts, each under its name. It has no data of its own."""
     runtime: Runtime = "native"
     isolation: Isolation = "environment"
     on_error: OnError = "rollback"

@@ -13,9 +13,9 @@ import jsonschema_rs
 import msgspec
 
 from environments.assertions import Assertions, TableInfo
-from environments.catalogue import Pack, load_pack
+from environments.catalogue import SHIPPED, Catalogue, Pack, load_pack
 from environments.check.report import Finding, finding
-from environments.environment import Environment
+from environments.environment import Environment, Environments
 from environments.errors import EnvhubError, EnvironmentFault, PackInvalid
 from environments.sandbox.host import Description, Sandbox
 from environments.spec import Task, ToolSpec
@@ -47,6 +47,8 @@ async def load(
         return None
     note = f"{len(pack.tasks)} tasks, {len(pack.events)} events"
     findings.append(finding("files are read", [], note=note))
+    if pack.spec.environments:
+        return await _mount(path, Environments(_around(path), store, sandbox, judge), findings)
     snapshot = await _build(pack, store, sandbox, findings)
     if snapshot is None:
         return None
@@ -70,6 +72,25 @@ async def load(
     except EnvhubError as error:
         findings.append(finding("environment opens", [str(error)]))
         return None
+
+
+def _around(path: Path) -> Catalogue:
+    """The packs that a world in folder ``path`` may mount: those beside it, and the shipped."""
+    return Catalogue((path.resolve().parent, SHIPPED))
+
+
+async def _mount(
+    path: Path, environments: Environments, findings: list[Finding]
+) -> Environment | None:
+    """The world at ``path``. What it mounts is checked as packs of their own."""
+    try:
+        world = await environments.get(load_pack(path).name)
+    except EnvhubError as error:
+        findings.append(finding("environment opens", [str(error)]))
+        return None
+    note = f"{len(world.tools)} tools of {', '.join(world.pack.spec.environments)}"
+    findings.append(finding("environments are mounted", [], note=note))
+    return world
 
 
 async def _build(

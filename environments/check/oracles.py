@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Final
-
-import msgspec
 
 from environments.check.report import Finding, finding
 from environments.check.runs import Run, oracle_plan, play, side_by_side
-from environments.environment import WAIT, Environment
+from environments.environment import Environment
 from environments.episode import Episode
 from environments.replay import first_difference
-from environments.sandbox.host import Description
 from environments.spec import Task
 from environments.verifier import RewardMode
 
@@ -82,7 +78,7 @@ async def doing_nothing(environment: Environment, tasks: Sequence[Task]) -> Find
 async def replays(environment: Environment, runs: Sequence[Run]) -> Finding:
     """Every oracle again, backwards through the tasks so that its worker has another past; and
     enough of them to meet every tool they call in workers that have none."""
-    fresh = _fresh_workers(environment)
+    fresh = environment.isolated()
     chosen = _covering(runs)
     again = [(run, "a used worker", environment) for run in reversed(runs)]
     again += [(run, "a fresh worker", fresh) for run in chosen]
@@ -113,16 +109,3 @@ def _covering(runs: Sequence[Run]) -> list[Run]:
         chosen.append(best)
         left -= {step.tool for step in best.steps}
     return chosen
-
-
-def _fresh_workers(environment: Environment) -> Environment:
-    """The same environment, with a new worker for every episode."""
-    spec = msgspec.structs.replace(environment.pack.spec, isolation="episode")
-    pack = replace(environment.pack, spec=spec)
-    declared = dict(environment.tools)
-    if pack.events:
-        del declared[WAIT]
-    description = Description(tools=tuple(declared.values()), tables=dict(environment.tables))
-    return Environment(
-        pack, environment.snapshot, description, environment.sandbox, environment.judge
-    )

@@ -52,7 +52,9 @@ class Rows:
         self.tables = environment.tables
         self._unjudged = environment.pack.spec.changes
         with closing(_open(environment)) as connection:
-            self.rows = {table: _rows(connection, table) for table in self.judged}
+            self.rows = {
+                table: _rows(connection, table, self.tables[table].columns) for table in self.judged
+            }
         self._elsewhere: dict[str, list[Stray]] = {}
 
     @property
@@ -279,10 +281,13 @@ def _others(value: Any, known: Sequence[Any]) -> Iterator[Any]:
         yield f"{value} (stray)"
 
 
-def _rows(connection: sqlite3.Connection, table: str) -> list[dict[str, Any]]:
-    connection.row_factory = sqlite3.Row
-    found = connection.execute(f"SELECT * FROM {_name(table)} LIMIT {MAX_ROWS}")
-    return [dict(row) for row in found]
+def _rows(
+    connection: sqlite3.Connection, table: str, columns: Sequence[str]
+) -> list[dict[str, Any]]:
+    """With the rowid, where that is the key."""
+    names = ", ".join(map(_name, columns))
+    found = connection.execute(f"SELECT {names} FROM {_name(table)} LIMIT {MAX_ROWS}")
+    return [dict(zip(columns, row, strict=True)) for row in found]
 
 
 def _open(environment: Environment) -> sqlite3.Connection:

@@ -22,8 +22,8 @@ ORDER = {
     "environments": [
         "errors", "spec", "authoring", "trajectory", "faults", "horizons", "advantages", "llm",
         "assertions", "datafiles", "catalogue", "sampling", "scaffold", "runtimes", "sandbox",
-        "verifier", "journal", "opened", "environment", "injection", "episode", "record",
-        "oracle", "notebook", "replay", "comparison", "check",
+        "verifier", "journal", "opened", "joint", "world", "environment", "injection", "episode",
+        "record", "oracle", "notebook", "replay", "comparison", "check",
     ],
     "hub": [
         "settings", "wire", "training", "errors", "data_dir", "judging", "telemetry", "ids",
