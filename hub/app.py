@@ -60,7 +60,7 @@ class Hub:
     episodes: Episodes
     seats: Seats
     groups: Groups
-    secret: bytes
+    secret: bytes = dataclasses.field(repr=False)
 
     @classmethod
     @asynccontextmanager

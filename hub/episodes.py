@@ -86,11 +86,8 @@ class Episodes:
             row = await self.ledger.row(episode_id)
             if row is None:
                 return (await self.begin(request, [episode_id]))[0]
-        if (row.environment, row.task, row.seed) != (
-            request.environment,
-            request.task,
-            request.seed,
-        ):
+        asked = (request.environment, request.task, request.seed)
+        if (row.environment, row.task, row.seed) != asked:
             raise KeyReused(
                 f"the key {request.key!r} began an episode of {row.environment}",
                 hint="a key names one request; retries repeat it",
@@ -213,23 +210,23 @@ class Episodes:
             return
         async with self._turns.of(episode_id):
             episode = self._live.get(episode_id)
-            if episode is not None and episode.busy:
+            if self.leases.held(episode_id) or (episode is not None and episode.busy):
                 self.leases.touch(episode_id)
                 return
             row = await self.ledger.row(episode_id)
             if row is None or row.status in ("closed", "parked"):
                 return
             # who looks for it from here on waits for this turn, and then resumes it
-            self._live.pop(episode_id, None)
+            if episode is not None:
+                self._parked[episode_id] = self._live.pop(episode_id)
             try:
                 await self.ledger.park(episode_id)
             except BaseException:
                 if episode is not None:
-                    self._live[episode_id] = episode
+                    self._live[episode_id] = self._parked.pop(episode_id)
                 self.leases.touch(episode_id)
                 raise
             if episode is not None:
-                self._parked[episode_id] = episode
                 self.admission.release()
             self.leases.drop(episode_id)
         self.metrics.episode("parked")
@@ -257,6 +254,7 @@ class Episodes:
         """
         episode = await self._current(episode)
         environment = episode.environment.name
+        self.leases.hold(episode.id)
         call_id = f"{self._run}-{next(self._call_numbers)}"
         structlog.contextvars.bind_contextvars(episode_id=episode.id, call_id=call_id)
         started = time.perf_counter()
@@ -275,7 +273,7 @@ class Episodes:
             self._fault(error.kind, error.code, tool, str(error))
             raise
         finally:
-            self.leases.touch(episode.id)
+            self.leases.let_go(episode.id)
             structlog.contextvars.unbind_contextvars("episode_id", "call_id")
 
     async def score(

@@ -11,11 +11,12 @@ from contextlib import suppress
 
 
 class _Lease:
-    __slots__ = ("deadline", "seconds")
+    __slots__ = ("deadline", "holders", "seconds")
 
     def __init__(self, seconds: float, deadline: float) -> None:
         self.seconds = seconds
         self.deadline = deadline
+        self.holders = 0
 
 
 class Leases:
@@ -52,6 +53,24 @@ class Leases:
             lease.deadline = self._clock() + lease.seconds
         return lease.seconds
 
+    def hold(self, id: str) -> None:
+        """Keep a lease from running out until ``let_go``; it may be held more than once."""
+        lease = self._leases.get(id)
+        if lease is not None:
+            lease.holders += 1
+
+    def let_go(self, id: str) -> None:
+        """Hold it no longer; it begins anew."""
+        lease = self._leases.get(id)
+        if lease is not None:
+            lease.holders = max(0, lease.holders - 1)
+            self.touch(id)
+
+    def held(self, id: str) -> bool:
+        """Whether somebody holds it."""
+        lease = self._leases.get(id)
+        return lease is not None and lease.holders > 0
+
     def seconds(self, id: str) -> float | None:
         """How long a lease is."""
         lease = self._leases.get(id)
@@ -69,6 +88,8 @@ class Leases:
             lease = self._leases.get(due)
             if lease is None:
                 continue
+            if lease.holders:
+                lease.deadline = now + lease.seconds
             if lease.deadline <= now:
                 found.append(due)
                 lease.deadline = math.inf

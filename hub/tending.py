@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -31,13 +32,13 @@ async def tended(episodes: Episodes) -> AsyncIterator[None]:
 
 
 async def _tend(episodes: Episodes) -> None:
-    swept = -SWEEP_SECONDS
+    swept = -math.inf
     while True:
-        await episodes.leases.due(SWEEP_SECONDS)
         await asyncio.gather(*(_park(episodes, each) for each in episodes.leases.expired()))
         if time.monotonic() - swept >= SWEEP_SECONDS:
             swept = time.monotonic()
             await _end_retention(episodes)
+        await episodes.leases.due(SWEEP_SECONDS)
 
 
 async def _park(episodes: Episodes, episode_id: str) -> None:

@@ -1,147 +1,186 @@
-"""Trajectories over REST, and ``envhub verify`` on what REST gave."""
+"""Trajectories by cursor, transcripts, and events that leave nothing out."""
 
 from __future__ import annotations
 
-import json
+import asyncio
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import anyio
+import httpx2
+import msgspec
 import pytest
-from anyio.from_thread import start_blocking_portal
 
-from environments.trajectory import TRAJECTORY_FORMAT
-from hub.cli import main
-from tests.environments.model_server import ModelServer, answering
-from tests.hub.conftest import Rest
+from environments.trajectory import Trajectory
+from hub.app import App, Hub
+from hub.settings import Settings
+from tests.hub.conftest import PACKS, Rest
+from tests.hub.served import served
 
-PACKS = Path(__file__).parents[1] / "packs"
-SHOP = str(PACKS / "shop")
+pytestmark = pytest.mark.anyio
+
+TEA = {"environment": "shop", "task": "buy-tea", "seed": 7}
 BUY = {"tool": "order", "arguments": {"sku": "TEA-100", "quantity": 2}}
 
 
-@pytest.fixture(autouse=True)
-def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ENVHUB_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setenv("COLUMNS", "200")
+async def run(rest: Rest, **terms: Any) -> str:
+    episode = await rest.ask("POST", "/v1/episodes", {**TEA, **terms}, expect=201)
+    path = f"/v1/episodes/{episode['id']}"
+    await rest.ask("POST", f"{path}/call", BUY)
+    await rest.ask("POST", f"{path}/score", {"answer": "ordered"})
+    await rest.ask("DELETE", path)
+    return str(episode["id"])
 
 
-class Said:
-    """What the command said, and the code it ended with."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str], *arguments: str) -> None:
-        with pytest.raises(SystemExit) as ended:
-            main(arguments)
-        self.code = ended.value.code or 0
-        self.out, self.err = capsys.readouterr()
-        assert "Traceback" not in self.err
+async def page(rest: Rest, cursor: int, **query: Any) -> tuple[list[Trajectory], int]:
+    response = await rest.client.get("/v1/trajectories", params={"cursor": cursor, **query})
+    assert response.status_code == 200, response.text
+    assert response.headers["content-type"] == "application/jsonl"
+    decoder = msgspec.json.Decoder(Trajectory)
+    lines = [decoder.decode(line) for line in response.content.splitlines()]
+    return lines, int(response.headers["envhub-cursor"])
 
 
-@pytest.fixture
-async def runs(rest: Rest, tmp_path: Path) -> Path:
-    """A file of two runs of the same task: one done, one left."""
-    lines = []
-    for buys in (True, False):
-        wanted = {"environment": "shop", "task": "buy-tea", "seed": 3}
-        made = await rest.ask("POST", "/v1/episodes", wanted, expect=201)
-        path = f"/v1/episodes/{made['id']}"
-        if buys:
-            await rest.ask("POST", f"{path}/call", BUY)
-        await rest.ask("POST", f"{path}/score", {"answer": "That is all."})
-        await rest.ask("DELETE", path)
-        lines.append(json.dumps(await rest.ask("GET", f"{path}/trajectory")))
-    file = tmp_path / "runs.jsonl"
-    await anyio.Path(file).write_text("\n".join(lines), encoding="utf-8")
-    return file
+async def test_a_cursor_leads_through_all_that_finished_in_order(rest: Rest, hub: Hub) -> None:
+    start = hub.ledger.finishes
+    unfinished = await rest.ask("POST", "/v1/episodes", TEA, expect=201)
+    ids = [await run(rest, policy_version=f"v{number}") for number in range(5)]
+    seen, cursor = [], start
+    while True:
+        lines, cursor = await page(rest, cursor, limit=2)
+        if not lines:
+            break
+        seen += lines
+    assert [each.id for each in seen] == ids
+    assert unfinished["id"] not in ids
+    assert [each.policy for each in seen] == [f"v{number}" for number in range(5)]
+    assert {each.stop_reason for each in seen} == {"answered"}
+    assert await page(rest, cursor) == ([], cursor)
+    later = await run(rest)
+    assert [each.id for each in (await page(rest, cursor))[0]] == [later]
+    group = await rest.ask("POST", "/v1/groups", {**TEA, "size": 2}, expect=201)
+    await rest.ask("POST", f"/v1/groups/{group['id']}/close")
+    of_group, _ = await page(rest, start, group=group["id"])
+    assert {each.id for each in of_group} == set(group["episodes"])
+    assert [each.repetition for each in sorted(of_group, key=lambda each: each.repetition)] == [
+        0,
+        1,
+    ]
 
 
-def changed(file: Path, change: Any) -> str:
-    """A copy of the file whose first run was tampered with."""
-    first, *rest = file.read_text().splitlines()
-    run = json.loads(first)
-    change(run)
-    copy = file.with_name("changed.jsonl")
-    copy.write_text("\n".join([json.dumps(run), *rest]))
-    return str(copy)
+async def test_what_the_policy_saw_is_in_the_trajectory_untouched(rest: Rest, hub: Hub) -> None:
+    start = hub.ledger.finishes
+    episode = await rest.ask("POST", "/v1/episodes", {**TEA, "window": {"turns": 2}}, expect=201)
+    path = f"/v1/episodes/{episode['id']}"
+    messages = [
+        {"role": "system", "content": "Sell."},
+        {"role": "user", "content": "Buy tea.", "token_ids": [5, 6]},
+        {"role": "assistant", "content": "Done.", "logprobs": [-0.25], "odd": {"a": [None]}},
+    ]
+    calls = [{"prompt": [0, 1], "completion": 2, "tokens": {"ids": [1, 2]}}]
+    body = {"messages": messages, "calls": calls, "tokens": {"sha": "abc"}}
+    await rest.ask("PUT", f"{path}/transcript", body)
+    await rest.ask("DELETE", path)
+    kept = (await page(rest, start))[0][0]
+    assert list(kept.messages) == messages
+    assert msgspec.json.decode(msgspec.json.encode(kept.calls)) == calls
+    assert (kept.tokens, kept.window.turns if kept.window else None) == ({"sha": "abc"}, 2)
+    # told after the end, it replaces what was told before
+    await rest.ask("PUT", f"{path}/transcript", {"messages": messages[:2]})
+    assert list((await page(rest, start))[0][0].messages) == messages[:2]
+    odd = {"messages": messages, "calls": [{"prompt": [0, 3], "completion": 2}]}
+    error = await rest.fails("PUT", f"{path}/transcript", odd, status=422)
+    assert "no message 3 of 3" in error["message"]
 
 
-@pytest.mark.anyio
-async def test_a_trajectory_over_rest(runs: Path) -> None:
-    done, left = map(json.loads, (await anyio.Path(runs).read_text()).splitlines())
-    assert done["format"] == TRAJECTORY_FORMAT
-    assert (done["task"], done["seed"], done["answer"]) == ("buy-tea", 3, "That is all.")
-    assert (done["reward"]["value"], left["reward"]["value"]) == (1.0, 0.0)
-    assert done["stop_reason"] == "answered"
-    assert [step["tool"] for step in done["steps"]] == ["order"]
-    assert "verifier" not in done
+async def test_a_verdict_after_the_end_is_in_the_trajectory(rest: Rest, hub: Hub) -> None:
+    start = hub.ledger.finishes
+    episode = await rest.ask("POST", "/v1/episodes", TEA, expect=201)
+    path = f"/v1/episodes/{episode['id']}"
+    await rest.ask("POST", f"{path}/call", BUY)
+    await rest.ask("DELETE", path)
+    assert (await page(rest, start))[0][0].reward is None
+    await rest.ask("POST", f"{path}/score", {})
+    scored = (await page(rest, start))[0][0]
+    assert scored.reward is not None
+    assert scored.reward.value == 1.0
 
 
-def test_verify_confirms_what_was_recorded(capsys: pytest.CaptureFixture[str], runs: Path) -> None:
-    said = Said(capsys, "verify", str(runs), "--packs", SHOP)
-    assert said.code == 0, said.out + said.err
-    assert "2 of 2 runs are confirmed" in said.out
-    listed = json.loads(Said(capsys, "verify", str(runs), "--packs", SHOP, "--json").out)
-    assert [run["status"] for run in listed] == ["identical", "identical"]
-    assert [run["again"]["value"] for run in listed] == [1.0, 0.0]
+@asynccontextmanager
+async def opened(data_dir: Path, packs: Path) -> AsyncIterator[Rest]:
+    settings = Settings(data_dir=data_dir, packs=(packs,), shipped=False)
+    async with Hub.open(settings) as hub:
+        transport = httpx2.ASGITransport(App(hub))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            yield Rest(client, (await client.get("/v1/openapi.json")).json())
 
 
-def test_verify_names_the_step_that_differs(capsys: pytest.CaptureFixture[str], runs: Path) -> None:
-    def cheaper(run: dict[str, Any]) -> None:
-        run["steps"][0]["result"]["price_cents"] = 1
-
-    said = Said(capsys, "verify", changed(runs, cheaper), "--packs", SHOP)
-    assert said.code == 1
-    assert "step 0: result.price_cents: 1 and 900" in said.out
-    assert "1 of 2 runs are confirmed" in said.out
-
-    def richer(run: dict[str, Any]) -> None:
-        run["reward"]["value"] = 5.0
-
-    said = Said(capsys, "verify", changed(runs, richer), "--packs", SHOP, "--json")
-    assert said.code == 1
-    assert json.loads(said.out)[0]["difference"] == "reward.value: 5.0 and 1.0"
-
-
-def test_strategies_are_compared(capsys: pytest.CaptureFixture[str], runs: Path) -> None:
-    opinion = json.dumps({"reason": "All is well.", "verdict": "complete", "confidence": 0.9})
-    ways = ("--strategy", "code", "--strategy", "judge", "--strategy", "code+judge")
-
-    with (
-        start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(answering(ModelServer(opinion))) as endpoint,
-    ):
-        judge = ("--judge-url", endpoint.base_url, "--judge-model", endpoint.model)
-        arguments = ("verify", str(runs), "--packs", SHOP, *ways, *judge)
-        shown, told = Said(capsys, *arguments), Said(capsys, *arguments, "--json")
-    assert shown.code == 0, shown.out + shown.err
-    assert "code and judge agree on 1 of 2" in shown.out
-    assert "judge: complete: All is well." in shown.out
-    found = json.loads(told.out)
-    assert [cost["scored"] for cost in found["costs"]] == [2, 2, 2]
-    assert found["costs"][1]["cached"] == 2, "verdicts are kept in the data directory"
+async def test_trajectories_outlive_a_restart_and_a_change_of_their_pack(tmp_path: Path) -> None:
+    packs, data = tmp_path / "packs", tmp_path / "data"
+    shutil.copytree(PACKS / "shop", packs / "shop")
+    async with opened(data, packs) as rest:
+        await run(rest)
+        # closed while it was parked: there is nobody in memory to write it down
+        parked = await rest.ask("POST", "/v1/episodes", TEA, expect=201)
+        await rest.ask("POST", f"/v1/episodes/{parked['id']}/park")
+        await rest.ask("DELETE", f"/v1/episodes/{parked['id']}")
+        before = await page(rest, 0)
+        assert [each.id for each in before[0]][1] == parked["id"]
+        lost = await rest.ask("POST", "/v1/episodes", TEA, expect=201)
+        await rest.ask("POST", f"/v1/episodes/{lost['id']}/park")
+    (packs / "shop" / "policy.md").write_text("Sell nothing.\n")
+    async with opened(data, packs) as rest:
+        await rest.ask("DELETE", f"/v1/episodes/{lost['id']}")
+        lines, cursor = await page(rest, 0)
+        assert (lines, cursor) == (before[0], 3), "one cannot be told any more; the cursor goes on"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "word"),
-    [
-        (("nowhere.jsonl",), 1, "cannot read nowhere.jsonl"),
-        ((__file__,), 1, "line 1 is no trajectory"),
-        (("nowhere.jsonl", "--strategy", "guess"), 2, "there are: code, judge, code+judge"),
-    ],
-)
-def test_mistakes_are_told_in_words(
-    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], code: int, word: str
-) -> None:
-    said = Said(capsys, "verify", *arguments)
-    assert said.code == code
-    assert word in said.err
+# --- events ------------------------------------------------------------------------------------
 
 
-def test_a_judge_must_be_named(
-    capsys: pytest.CaptureFixture[str], runs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said = Said(capsys, "verify", str(runs), "--packs", SHOP, "--strategy", "judge")
-    assert (said.code, "ENVHUB_JUDGE_URL" in said.err) == (2, True)
-    monkeypatch.setenv("ENVHUB_JUDGE_URL", "http://127.0.0.1:9/v1")
-    said = Said(capsys, "verify", str(runs), "--packs", SHOP, "--strategy", "judge")
-    assert (said.code, "ENVHUB_JUDGE_MODEL" in said.err) == (2, True)
+async def test_events_tell_of_every_end_and_go_on_where_they_were(tmp_path: Path) -> None:
+    with served(tmp_path / "data") as hub:
+        async with httpx2.AsyncClient(base_url=hub.address, timeout=30) as client:
+            rest = Rest(client, (await client.get("/v1/openapi.json")).json())
+            first = await run(rest, policy_version="v1")
+            async with events(client, cursor=0) as stream:
+                assert (await anext(stream))["id"] == first
+                second = await run(rest)
+                told = await anext(stream)
+                assert (told["id"], told["reward"], told["outcome"]) == (second, 1.0, "complete")
+            missed = [await run(rest) for _ in range(3)]
+            resumed = {"last-event-id": str(told["cursor"])}
+            async with events(client, headers=resumed) as stream:
+                assert [(await anext(stream))["id"] for _ in missed] == missed
+            async with events(client) as stream:
+                group = await rest.ask("POST", "/v1/groups", {**TEA, "size": 2}, expect=201)
+                await rest.ask("POST", f"/v1/groups/{group['id']}/close")
+                ended = [await anext(stream) for _ in range(2)]
+                assert {each["group"] for each in ended} == {group["id"]}
+                assert {each["repetition"] for each in ended} == {0, 1}
+            async with events(client) as stream:
+                following = asyncio.ensure_future(anext(stream, None))
+                await asyncio.sleep(0)
+                # a hub that stops ends its streams first, and does not wait for them
+                assert await asyncio.to_thread(hub.stop) == 0
+                assert await following is None
+
+
+@asynccontextmanager
+async def events(
+    client: httpx2.AsyncClient, headers: dict[str, str] | None = None, **query: int
+) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
+    """The data of the events as they come."""
+    async with client.stream("GET", "/v1/events", params=query, headers=headers) as response:
+        assert response.headers["content-type"] == "text/event-stream"
+        lines = response.aiter_lines()
+        assert await anext(lines) == ": open"
+
+        async def data() -> AsyncIterator[dict[str, Any]]:
+            async for line in lines:
+                if line.startswith("data: "):
+                    yield msgspec.json.decode(line.removeprefix("data: "))
+
+        yield data()
