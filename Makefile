@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test lint types unit format bench demo evidence lock clean
+.PHONY: help setup serve test lint types unit format bench demo reference evidence lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -44,6 +44,9 @@ format: setup ## reformat and mend what ruff can
 
 bench: setup ## measure, each figure beside its baseline of the same run
 	$(BIN)/python -m tests.benchmarks
+
+reference: setup ## write docs/reference.md from the code
+	$(BIN)/python -m tests.end_to_end.reference
 
 lock: ## resolve requirements.lock anew from pyproject.toml
 	$(PYTHON) -m venv $(VENV)-lock
