@@ -67,7 +67,7 @@ class Ledger:
         self._compressor = zstandard.ZstdCompressor(level=1)
         self._writer: GroupWriter[_Write] = GroupWriter(self._commit)
         self._numbers = 0
-        self._finishes = 0
+        self._finishes = self._finished = 0  # given out, and on disk
 
     @classmethod
     @asynccontextmanager
@@ -81,6 +81,7 @@ class Ledger:
                     ledger._rows[row.id] = row
                 last = await ledger._fetch("SELECT max(number), max(finished) FROM episodes")
                 ledger._numbers, ledger._finishes = last[0][0] or 0, last[0][1] or 0
+                ledger._finished = ledger._finishes
                 async with ledger._writer.running():
                     yield ledger
         except sqlite3.DatabaseError as error:
@@ -95,8 +96,8 @@ class Ledger:
 
     @property
     def finishes(self) -> int:
-        """How many episodes were closed so far."""
-        return self._finishes
+        """The last place taken in the order of finishing."""
+        return self._finished
 
     def unclosed(self) -> Sequence[EpisodeRow]:
         """The rows of the live ones."""
@@ -266,6 +267,7 @@ class Ledger:
                 self._rows.pop(episode_id, None)
             else:
                 self._rows[episode_id] = kept
+        self._finished = self._finishes
         for queued in group:
             queued.settle()
 
