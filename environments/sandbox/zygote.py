@@ -106,6 +106,9 @@ class Zygote:
                 break
             if pid == 0:
                 break
+            if os.WIFSTOPPED(status):  # it asked to be traced by us, which nobody honest does
+                os.kill(pid, signal.SIGKILL)
+                continue
             number = numbers.get(pid)
             if number is not None:
                 del self._workers[number]
