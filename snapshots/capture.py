@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import cast
 
 import apsw
@@ -15,7 +15,6 @@ from snapshots.shapes import (
     Connection,
     TableShape,
     has_null_key,
-    literal_defaults,
     quoted,
     read_schema,
     read_shapes,
@@ -152,16 +151,20 @@ def compare(before: Connection, after: Connection) -> Changeset:
         elif old is None or old.key != new.key:
             tables[name] = compare_rows(new, {}, _read(after, name, new))
         else:
-            rows = _read(before, name, old)
-            if old.columns != new.columns:
-                rows = _as_altered(rows, literal_defaults(after, name), new)
-            tables[name] = compare_rows(new, rows, _read(after, name, new))
-    schemas = read_schema(before), read_schema(after)
-    changes = (
-        SchemaChange(*identity, *(schema.get(identity) for schema in schemas))
-        for identity in {**schemas[0], **schemas[1]}
-    )
-    return Changeset(tables, (change for change in changes if change.before != change.after))
+            tables[name] = compare_rows(new, _read(before, name, old), _read(after, name, new))
+    return Changeset(tables, _compare_schemas(read_schema(before), read_schema(after), new_shapes))
+
+
+def _compare_schemas(
+    old: Mapping[tuple[str, str], str],
+    new: Mapping[tuple[str, str], str],
+    shapes: Mapping[str, TableShape],
+) -> Iterator[SchemaChange]:
+    for kind, name in {**old, **new}:
+        before, after = old.get((kind, name)), new.get((kind, name))
+        if before != after:
+            shape = shapes.get(name) if kind == "table" else None
+            yield SchemaChange(kind, name, before, after, shape.columns if shape else ())
 
 
 def compare_rows(shape: TableShape, old: dict[Key, Row], new: dict[Key, Row]) -> TableChanges:
@@ -175,18 +178,6 @@ def compare_rows(shape: TableShape, old: dict[Key, Row], new: dict[Key, Row]) ->
         elif change := difference(key, before, after):
             changes.put(change)
     return changes
-
-
-def _as_altered(rows: dict[Key, Row], defaults: Row, shape: TableShape) -> dict[Key, Row]:
-    """The old rows as the altered table would have them, so that only more than that differs."""
-    return {
-        key: {
-            column: row[column] if column in row else defaults[column]
-            for column in shape.columns
-            if column in row or column in defaults
-        }
-        for key, row in rows.items()
-    }
 
 
 def _read(connection: Connection, table: str, shape: TableShape) -> dict[Key, Row]:

@@ -5,14 +5,16 @@ As JSON a changeset is::
     {table: {"key": [column], "added": [row], "removed": [row],
              "changed": [{"key": {…}, "before": {…}, "after": {…}, "indirect": true}],
              "indirect": {"added": [0], "removed": [2]}},
-     "$schema": [{"type": "table", "name": "t", "before": sql or null, "after": sql or null}]}
+     "$schema": [{"type": "table", "name": "t", "before": sql or null, "after": sql or null,
+                  "columns": [column]}]}
 
 A changed row has its full key and only the columns that differ. ``indirect`` marks what a trigger
 or a cascade did: on a changed row itself, for added and removed rows as positions in their lists;
 both are left out where nothing is indirect. A table without a primary key is keyed by its
 ``_rowid_``. Blobs are ``{"$blob": "<base64>"}``, infinities ``{"$real": "inf"}``. Tables and rows
-are in a fixed order. A table whose key columns changed is told as new: its schema change, and all
-its rows as added. Rows of virtual tables (full-text indexes) are not told.
+are in a fixed order. A column that came or went with a change of the schema is only in ``after``
+or only in ``before``, of every row. A table whose key columns changed is told as new: its schema
+change, and all its rows as added. Rows of virtual tables (full-text indexes) are not told.
 """
 
 from __future__ import annotations
@@ -100,12 +102,15 @@ class Changeset:
         tables = dict(self._tables)
         for name, table in later._tables.items():
             tables[name] = _concat_table(name, tables.get(name), table, gaps=gaps)
+        for change in later._schema.values():
+            if change.columns and change.name in tables:
+                tables[change.name] = _limited(tables[change.name], change.columns)
         schema = dict(self._schema)
         for key, change in later._schema.items():
             first = schema.pop(key, None)
             before = first.before if first else change.before
             if before != change.after:
-                schema[key] = SchemaChange(*key, before, change.after)
+                schema[key] = SchemaChange(*key, before, change.after, change.columns)
         return Changeset(tables, schema.values())
 
     def invert(self) -> Changeset:
@@ -191,6 +196,20 @@ def _concat_table(
     return TableChanges(earlier.columns, rows)
 
 
+def _limited(table: TableChanges, columns: Collection[str]) -> TableChanges:
+    """The changes as they are told once the table has only these columns left."""
+    left = {*columns, *table.columns}
+    rows = {}
+    for key, change in table.rows.items():
+        after = change.after
+        if after is not None and not after.keys() <= left:
+            after = {column: value for column, value in after.items() if column in left}
+            change = RowChange(change.key, change.before, after, change.indirect)
+        if change.kind != "changed" or change.before or after:
+            rows[key] = change
+    return TableChanges(table.columns, rows)
+
+
 def _without(table: TableChanges, ignored: frozenset[str]) -> TableChanges:
     def strip(row: Row | None) -> Row | None:
         return row and {column: value for column, value in row.items() if column not in ignored}
@@ -198,7 +217,7 @@ def _without(table: TableChanges, ignored: frozenset[str]) -> TableChanges:
     rows = {}
     for key, change in table.rows.items():
         kept = RowChange(change.key, strip(change.before), strip(change.after), change.indirect)
-        if kept.kind != "changed" or kept.after:
+        if kept.kind != "changed" or kept.before or kept.after:
             rows[key] = kept
     return TableChanges(table.columns, rows)
 

@@ -49,27 +49,31 @@ def patch(
 class _Patch:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._shapes: dict[str, TableShape] = {}  # as they are once the schema has changed
 
     def _run(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[object, ...]]:
         return self._connection.execute(sql, parameters).fetchall()
 
     def apply(self, tables: Mapping[str, TableChanges], schema: Sequence[SchemaChange]) -> None:
-        objects = dict(read_schema(self._connection))
+        objects = read_schema(self._connection)
         target = _target(objects, schema)
         for kind, name in objects:
             if kind == "trigger":
                 self._run(f"DROP TRIGGER {quoted(name)}")
-        gone, altered = self._change_tables(objects, schema)
-        self._create(target, _ORDER[:-1])
         shapes = read_shapes(self._connection)
+        altered = {change.name for change in schema if change.type == "table" and change.after}
         pending: list[tuple[bool, str, Row]] = []
         for name, table in tables.items():
-            if name not in gone:
-                shape = shapes.get(name)
-                if shape is None or shape.key != table.columns:
-                    raise ChangesetConflict(f"there is no such table {name}", table=name)
-                rows = table.rows.values()
-                pending += self._take_out(name, shape, rows, altered=name in altered)
+            shape = shapes.get(name)
+            if shape is not None and shape.key == table.columns:
+                pending += self._take_out(name, shape, table.rows.values())
+            elif name in altered:  # new, or with another key: told by all its rows
+                pending += [(True, name, row.after or {}) for row in table.rows.values()]
+            else:
+                raise ChangesetConflict(f"there is no such table {name}", table=name)
+        self._change_schema(schema)
+        self._create(target, _ORDER[:-1])
+        self._shapes.clear()
         # New rows last: one may be given a hidden rowid that a row coming back has had.
         for _, name, row in sorted(pending, key=itemgetter(0)):
             self._put_in(name, row)
@@ -77,11 +81,8 @@ class _Patch:
 
     # --- schema -------------------------------------------------------------------------------
 
-    def _change_tables(
-        self, objects: Mapping[tuple[str, str], str], schema: Sequence[SchemaChange]
-    ) -> tuple[set[str], set[str]]:
-        """Drop what goes, rebuild the tables that differ; names of gone and of altered tables."""
-        gone, altered = set(), set()
+    def _change_schema(self, schema: Sequence[SchemaChange]) -> None:
+        """Drop what goes, rebuild the tables that differ."""
         for change in schema:
             if change.before is None or change.type == "trigger":
                 continue
@@ -89,22 +90,19 @@ class _Patch:
                 self._run(f"DROP {change.type} IF EXISTS {quoted(change.name)}")
             elif change.after is None:
                 self._run(f"DROP TABLE {quoted(change.name)}")
-                gone.add(change.name)
             else:
                 self._rebuild(change.name, change.after)
-                altered.add(change.name)
-        return gone, altered
 
     def _rebuild(self, table: str, sql: str) -> None:
         """Make the table anew by ``sql`` and keep the rows, if they can be told by the same key."""
         old = read_shapes(self._connection).get(table)
-        rows = self._read(table, old.columns) if old else []
+        rows = self._read(table, old.stored) if old else []
         self._run(f"DROP TABLE {quoted(table)}")
         self._run(sql)
-        new = read_shapes(self._connection).get(table)
-        if old and new and old.key == new.key:
+        self._shapes.clear()
+        if old and old.key == self._shape(table).key:
             for row in rows:
-                self._put_in(table, {c: value for c, value in row.items() if c in new.columns})
+                self._put_in(table, row)
 
     def _create(self, target: Mapping[tuple[str, str], str], kinds: Sequence[str]) -> None:
         """Create what is wanted and not there; dropping a table took its indexes with it."""
@@ -117,17 +115,16 @@ class _Patch:
     # --- rows ---------------------------------------------------------------------------------
 
     def _take_out(
-        self, table: str, shape: TableShape, changes: Iterable[RowChange], *, altered: bool
+        self, table: str, shape: TableShape, changes: Iterable[RowChange]
     ) -> Iterator[tuple[bool, str, Row]]:
         """Delete the rows that go or change; yields (new, table, row) to insert once all are out.
 
         Changed rows go out and in again, so that two rows may swap a unique value.
         """
-        columns = shape.columns if not shape.hidden_rowid else ("_rowid_", *shape.columns)
         where = " AND ".join(f"{quoted(column)} = ?" for column in shape.key)
         for change in changes:
             key = tuple(change.key[column] for column in shape.key)
-            found = self._read(table, columns, where, key)
+            found = self._read(table, shape.stored, where, key)
             if bool(found) == (change.before is None):
                 problem = "is there already" if found else "is not there"
                 raise _conflict(table, change, problem)
@@ -136,20 +133,26 @@ class _Patch:
                 continue
             row = found[0]
             for column, value in change.before.items():
-                if column in row and not same(row[column], value):
-                    raise _conflict(table, change, f"has {column} = {row[column]!r}, not {value!r}")
+                if column not in row or not same(row[column], value):
+                    has = repr(row[column]) if column in row else "nothing"
+                    raise _conflict(table, change, f"has {column} = {has}, not {value!r}")
             self._run(f"DELETE FROM {quoted(table)} WHERE {where}", key)
             if change.after is not None:
-                if altered:
-                    after = {c: value for c, value in change.after.items() if c in row}
-                else:
-                    after = change.after
-                yield False, table, {**row, **after}
+                yield False, table, {**row, **change.after}
 
     def _put_in(self, table: str, row: Row) -> None:
-        columns = ", ".join(quoted(column) for column in row)
-        places = ", ".join("?" * len(row))
-        self._run(f"INSERT INTO {quoted(table)} ({columns}) VALUES ({places})", tuple(row.values()))
+        """Insert a row, without the columns that the table has no more."""
+        stored = self._shape(table).stored
+        columns = [column for column in row if column in stored]
+        names = ", ".join(quoted(column) for column in columns)
+        places = ", ".join("?" * len(columns))
+        values = [row[column] for column in columns]
+        self._run(f"INSERT INTO {quoted(table)} ({names}) VALUES ({places})", values)
+
+    def _shape(self, table: str) -> TableShape:
+        if not self._shapes:
+            self._shapes = read_shapes(self._connection)
+        return self._shapes[table]
 
     def _read(
         self, table: str, columns: Sequence[str], where: str = "1", key: Sequence[object] = ()

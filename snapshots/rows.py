@@ -32,8 +32,9 @@ _CLASS = {type(None): 0, int: 1, bool: 1, float: 1, str: 2, bytes: 3}
 class RowChange(msgspec.Struct, frozen=True):
     """One row, before and after; ``None`` where it does not exist.
 
-    For a changed row ``before`` and ``after`` have only the columns that differ. ``indirect``
-    says that a trigger or a cascade alone did it.
+    For a changed row ``before`` and ``after`` have only the columns that differ; one that came or
+    went with a change of the schema is in one of them. ``indirect`` says that a trigger or a
+    cascade alone did it.
     """
 
     key: Row
@@ -61,8 +62,10 @@ class RowChange(msgspec.Struct, frozen=True):
         before, after = self.before, later.after
         if later.kind == "changed":
             after = {**(self.after or {}), **(later.after or {})}
-        if self.kind == "changed":
-            before = {**(later.before or {}), **(self.before or {})}
+        if self.kind == "changed" and self.before is not None and self.after is not None:
+            new = self.after.keys() - self.before.keys()  # columns that were not there before
+            old = {name: value for name, value in (later.before or {}).items() if name not in new}
+            before = {**old, **self.before}
         if before is None and after is None:
             return None
         if before is None or after is None:
@@ -73,27 +76,29 @@ class RowChange(msgspec.Struct, frozen=True):
 def difference(key: Row, before: Row, after: Row, *, indirect: bool = False) -> RowChange | None:
     """The change between two versions of a row, or None if there is none.
 
-    Columns that only ``before`` has went with a change of the schema and do not count; one that
-    only ``after`` has is new.
+    A column that only one of them has came or went with a change of the schema, and counts.
     """
-    columns = [
+    equal = {
         column
-        for column, value in after.items()
-        if column not in key and not (column in before and same(before[column], value))
-    ]
-    if not columns:
-        return None
-    old = {column: before[column] for column in columns if column in before}
-    return RowChange(key, old, {column: after[column] for column in columns}, indirect)
+        for column in before.keys() & after.keys()
+        if column in key or same(before[column], after[column])
+    }
+    old = {column: value for column, value in before.items() if column not in equal}
+    new = {column: value for column, value in after.items() if column not in equal}
+    return RowChange(key, old, new, indirect) if old or new else None
 
 
-class SchemaChange(msgspec.Struct, frozen=True):
-    """A table, index, view or trigger whose SQL differs; ``None`` where it does not exist."""
+class SchemaChange(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A table, index, view or trigger whose SQL differs; ``None`` where it does not exist.
+
+    ``columns`` are those that the rows of a table have afterwards, if known.
+    """
 
     type: str
     name: str
     before: str | None
     after: str | None
+    columns: tuple[str, ...] = ()
 
 
 class TableChanges:

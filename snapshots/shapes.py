@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
-from snapshots.rows import Row
-
 ROWID = "_rowid_"
-_LITERAL = re.compile(
-    r"[-+]?\d+(\.\d*)?([eE][-+]?\d+)?|'([^']|'')*'|[xX]'[0-9a-fA-F]*'|NULL", re.IGNORECASE
-)
 
 
 class Cursor(Protocol):
@@ -41,6 +35,11 @@ class TableShape(NamedTuple):
     """Columns of the key that may hold NULL; sessions do not record rows that do."""
     hidden_rowid: bool
     """Whether rows have a rowid that is none of ``columns``."""
+
+    @property
+    def stored(self) -> tuple[str, ...]:
+        """All that makes up a row: the columns, and the rowid if it is none of them."""
+        return (ROWID, *self.columns) if self.hidden_rowid else self.columns
 
 
 def quoted(name: str) -> str:
@@ -89,17 +88,6 @@ def tables_with_null_keys(connection: Connection) -> list[str]:
     """The tables that have rows with NULL in their primary key."""
     shapes = read_shapes(connection)
     return [name for name, shape in shapes.items() if has_null_key(connection, name, shape)]
-
-
-def literal_defaults(connection: Connection, table: str) -> Row:
-    """For each column what it holds when an insert leaves it out, if that is a plain literal."""
-    info = connection.execute(f"PRAGMA main.table_xinfo({quoted(table)})").fetchall()
-    texts = {column[1]: column[4] or "NULL" for column in info if column[6] == 0}
-    return {
-        column: connection.execute(f"SELECT {text}").fetchall()[0][0]
-        for column, text in texts.items()
-        if _LITERAL.fullmatch(text)
-    }
 
 
 def read_schema(connection: Connection) -> Mapping[tuple[str, str], str]:

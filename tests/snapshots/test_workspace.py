@@ -9,7 +9,7 @@ from typing import Any
 import apsw
 import pytest
 
-from snapshots import PAGE_SIZE, Branch, Recipe, Snapshot, SnapshotStore, Workspace
+from snapshots import PAGE_SIZE, Branch, Changeset, Recipe, Snapshot, SnapshotStore, Workspace
 from snapshots.errors import (
     AlreadyMounted,
     BranchMoved,
@@ -359,12 +359,8 @@ def test_schema_changes_are_changes_of_a_kind_of_their_own(
     assert list(changes) == ["colour", "note", "tag"]
     assert len(changes["note"]["removed"]) == 3
     assert changes["tag"]["changed"] == [
-        {"key": {"name": "new"}, "before": {"uses": 1}, "after": {"uses": 9}},
-        {
-            "key": {"name": "old"},
-            "before": {"uses": 2, "kind": "plain"},
-            "after": {"uses": 9, "kind": "odd"},
-        },
+        {"key": {"name": "new"}, "before": {"uses": 1}, "after": {"kind": "plain", "uses": 9}},
+        {"key": {"name": "old"}, "before": {"uses": 2}, "after": {"kind": "odd", "uses": 9}},
     ]
 
 
@@ -398,6 +394,47 @@ def test_changes_with_their_schema_apply_to_a_plain_copy(
             found.pop(f"{name}_content", None)
     assert got == expected
     assert copy.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+@pytest.mark.parametrize(
+    "mounts",
+    [
+        ("INSERT INTO tag VALUES ('a', 1)", "ALTER TABLE tag RENAME COLUMN uses TO used"),
+        ("UPDATE tag SET uses = 7", "ALTER TABLE tag DROP COLUMN uses"),
+        (
+            "INSERT INTO tag VALUES ('a', 1)",
+            "ALTER TABLE tag RENAME COLUMN uses TO used",
+            "ALTER TABLE tag RENAME COLUMN used TO uses",
+        ),
+        ("DELETE FROM tag WHERE name = 'old'", "ALTER TABLE tag DROP COLUMN uses"),
+        ("CREATE TABLE t (a, b); INSERT INTO t VALUES (1, 2)", "ALTER TABLE t DROP COLUMN a"),
+        ("INSERT INTO tag VALUES ('a', 1)", "ALTER TABLE tag ADD COLUMN kind DEFAULT 'plain'"),
+        ("INSERT INTO note VALUES ('x', 1)", "DROP TABLE note", "CREATE TABLE note (text)"),
+        ("ALTER TABLE tag ADD COLUMN kind DEFAULT 'plain'", "UPDATE tag SET kind = 'odd'"),
+        (
+            "ALTER TABLE tag ADD COLUMN kind DEFAULT 'plain'",
+            "UPDATE tag SET kind = 'odd'",
+            "DELETE FROM tag WHERE name = 'old'",
+            "INSERT INTO tag VALUES ('old', 2, 'new')",
+        ),
+        (
+            "ALTER TABLE tag ADD COLUMN kind DEFAULT 'plain'",
+            "DELETE FROM tag",
+            "ALTER TABLE tag DROP COLUMN kind",
+        ),
+    ],
+)
+def test_changes_before_and_after_an_alteration_net(
+    free_workspace: Workspace,
+    branch: Branch,
+    plain: Callable[[Branch], sqlite3.Connection],
+    mounts: tuple[str, ...],
+) -> None:
+    copy = plain(branch)
+    for body in mounts:
+        run(free_workspace, branch, body)
+    Changeset.from_json(branch.changes().to_json()).apply(copy)
+    assert contents(copy) == contents(plain(branch))
 
 
 def test_vacuum_shows_no_page_beyond_the_end(
