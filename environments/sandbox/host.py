@@ -31,13 +31,13 @@ from environments.sandbox.pool import Crew, OnEvent, Pool, SandboxLimits
 from environments.sandbox.questions import (
     Agenda,
     Told,
-    check_actors,
     read_description,
     read_nothing,
     read_report,
+    require_actor,
 )
 from environments.sandbox.statistics import PoolStatistics, Statistics, statistics_of
-from environments.sandbox.transition import Transition, transition_of
+from environments.sandbox.transition import Transition, followed, transition_of
 from environments.sandbox.wire import Case, Description, Findings, Moment
 from environments.sandbox.worker import Overtaken, Question
 from environments.spec import CodeVerifier
@@ -147,28 +147,39 @@ class Sandbox:
     async def call(
         self, pack: Pack, branch: Branch, moment: Moment, tool: str, arguments: Mapping[str, Any]
     ) -> Transition:
-        """Run a tool. What the tool or its arguments did wrong is in ``Transition.error``.
+        """Run a tool, then the events that its step of the clock passes. What the tool or its
+        arguments did wrong is in ``Transition.error``.
 
         Raises ``ToolTimedOut``, ``WorkerExited``, ``FrameRejected``, ``PackInvalid`` and
         ``InfrastructureFault``.
         """
         pool = self._players(pack, branch.snapshot, branch)
-        return await self._call(pool, pack, branch, moment, ProbeCall(tool, dict(arguments)))
+        done = await self._call(pool, pack, branch, moment, ProbeCall(tool, dict(arguments)))
+        due = self._due(pack, moment.clock_ms, done.moment.clock_ms)
+        if not due:
+            return done
+        after = branch.fork()
+        if done.delta is not None:
+            after.commit(done.delta, ())
+        pool = self._players(pack, branch.snapshot, None, aside=True)
+        played = await self._play(pool, pack, after, done.moment, due)
+        if played.error is not None:
+            return Transition(moment=moment, error=played.error, output=done.output)
+        return followed(done, played)
 
     async def _call(
         self, pool: Pool, pack: Pack, branch: Branch, moment: Moment, made: ProbeCall
     ) -> Transition:
         tool, encoded = made.tool, msgspec.json.encode(made.arguments)
         after_ms = moment.clock_ms + milliseconds(pack.spec.clock.step_seconds)
-        due = self._due(pack, moment.clock_ms, after_ms)
 
         def request(id: int, view: wire.View | None) -> wire.Request:
             assert view is not None
-            return wire.Call(id=id, view=view, moment=moment, tool=tool, arguments=encoded, due=due)
+            return wire.Call(id=id, view=view, moment=moment, tool=tool, arguments=encoded)
 
         question = Question(tool, pack.spec.limits.call_seconds, request, read_report, branch)
         told: Told = await self._ask(pool, question)
-        check_actors(told, tool, due, agent=True)
+        require_actor(told, tool, "agent", {None})
         after = told.report.moment
         if after is not None and (after.clock_ms, after.seed) != (after_ms, moment.seed):
             raise FrameRejected(f"the worker for {tool} moved the clock or the seed")
@@ -177,7 +188,8 @@ class Sandbox:
         return transition_of(told, after or moment, pack)
 
     async def wait(self, pack: Pack, branch: Branch, moment: Moment, seconds: float) -> Transition:
-        """Let time pass; events that come due happen in order. The result is the time after.
+        """Let time pass; events that come due happen in order, in a worker that no agent ever had
+        to do with. The result is the time after.
 
         Raises ``InvalidArguments`` and what ``call`` raises.
         """
@@ -190,7 +202,7 @@ class Sandbox:
         after = msgspec.structs.replace(moment, clock_ms=after_ms)
         if not due:
             return Transition(result={"now": now}, moment=after)
-        pool = self._players(pack, branch.snapshot, branch)
+        pool = self._players(pack, branch.snapshot, None, aside=True)
         played = await self._play(pool, pack, branch, moment, due)
         if played.error is not None:
             return played
@@ -294,7 +306,7 @@ class Sandbox:
         what = f"the events of {pack.spec.name}"
         question = Question(what, pack.spec.limits.call_seconds, request, read_report, branch)
         told: Told = await self._ask(pool, question)
-        check_actors(told, what, scripts, agent=False)
+        require_actor(told, what, "environment", {script.event for script in scripts})
         if told.report.error is not None:
             return transition_of(told._replace(delta=None), moment, pack)
         writes = moment.counters.get(wire.WRITES, 0) + 1

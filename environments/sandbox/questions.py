@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -19,7 +19,7 @@ from environments.errors import (
 )
 from environments.sandbox import wire
 from environments.sandbox.worker import Question
-from environments.trajectory import Change
+from environments.trajectory import Actor, Change
 from snapshots.changeset import Changeset
 from snapshots.errors import SnapshotsError
 from snapshots.pages import PageDelta, check_delta
@@ -111,16 +111,13 @@ def read_report(question: Question, reply: wire.Reply) -> Told:
     return Told(report, commits, delta)
 
 
-def check_actors(told: Told, what: str, due: Sequence[wire.Script], *, agent: bool) -> None:
+def require_actor(told: Told, what: str, actor: Actor, events: Collection[str | None]) -> None:
     """Refuse changes said to be those of somebody who did not act.
 
     Raises ``FrameRejected``: a tool that blames its writes on the world would escape the frame.
     """
-    events = {script.event for script in due}
     for change in told.commits:
-        mine = change.actor == "agent" and change.event is None
-        world = change.actor == "environment" and change.event in events
-        if not (world or (mine and agent)):
+        if change.actor != actor or change.event not in events:
             raise FrameRejected(f"the worker for {what} tells changes of {change.actor}")
 
 

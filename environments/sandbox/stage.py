@@ -93,7 +93,7 @@ class Stage:
         self._branch = Branch(snapshot)
 
     def call(self, request: Call) -> Done:
-        """One tool call, and the events that its step of the clock passes."""
+        """One tool call."""
         try:
             return self._call(request, self._show(request.view))
         except SystemExit:
@@ -149,21 +149,14 @@ class Stage:
             return Report(result=result, error=error, output=self._output.take()), None
         context.counters[WRITES] = context.counters.get(WRITES, 0) + 1
         moment = Moment(before.clock_ms + self._step_ms, before.seed, context.counters)
-        commits, delta = [], mount.delta
-        if mount.changes:
-            commits.append(_claim("agent", mount))
-        if request.due:
-            happened, change = self._world(branch, request.due, moment)
-            commits += happened
-            delta = delta.merge(change)
         report = Report(
             result=result,
             error=error,
-            commits=tuple(commits),
+            commits=(_claim("agent", mount),) if mount.changes else (),
             moment=moment,
             output=self._output.take(),
         )
-        return report, _unless_empty(delta, request.view)
+        return report, _unless_empty(mount.delta, request.view)
 
     def _act(self, mount: Mount, request: Call) -> Any:
         """The tool in one transaction. One that it ended itself is let be."""

@@ -38,3 +38,11 @@ def transition_of(told: Told, moment: Moment, pack: Pack) -> Transition:
         commits=told.commits,
         output=report.output[: pack.spec.limits.output_bytes + 64],
     )
+
+
+def followed(first: Transition, world: Transition) -> Transition:
+    """A call and what the world did on top of it, as one."""
+    delta = first.delta or world.delta
+    if first.delta is not None and world.delta is not None:
+        delta = first.delta.merge(world.delta)
+    return msgspec.structs.replace(first, delta=delta, commits=(*first.commits, *world.commits))

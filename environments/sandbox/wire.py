@@ -136,13 +136,12 @@ class Describe(Request, frozen=True, tag=4):
 
 
 class Call(Request, frozen=True, tag=5):
-    """Run a tool, then the events that its step passes. Answered with a ``Report``."""
+    """Run a tool. Answered with a ``Report``."""
 
     view: View
     moment: Moment
     tool: str
     arguments: bytes
-    due: tuple[Script, ...] = ()
 
 
 class Play(Request, frozen=True, tag=6):

@@ -235,4 +235,4 @@ def test_the_page_names_every_word() -> None:
     for name in (*itertools.chain(*words), *(f.name for f in fields(CodeVerifier))):
         assert f"`{name}`" in page or f'"{name}"' in page, name
     for mode, reward in FORMAT_REWARD.items():
-        assert mode == "observe" or f"−{-reward:g}" in page
+        assert mode == "observe" or f"\N{MINUS SIGN}{-reward:g}" in page
