@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from environments.chat import Message, calls_of, conversation, openai_tool
 from environments.episode import Episode
 from environments.errors import AgentError
-from environments.spec import ToolSpec
 from environments.trajectory import (
     ModelCall,
     Reward,
-    Step,
     StopReason,
     Trajectory,
     Window,
 )
 from environments.verifier import is_malformed
-
-Message = dict[str, Any]
-"""A chat message as OpenAI has it. Fields of your own (token ids, log probabilities) pass
-through."""
 
 
 class TrajectoryInvalid(AgentError):
@@ -55,7 +50,8 @@ def trajectory_of(episode: Episode, provenance: Provenance | None = None) -> Tra
     messages = given.messages
     if messages is None:
         instruction = task.instruction if task else ""
-        messages = tuple(conversation(pack.policy, instruction, steps, episode.answer))
+        horizon = episode.horizon if task and task.tells_remaining else None
+        messages = tuple(conversation(pack.policy, instruction, steps, episode.answer, horizon))
     return Trajectory(
         id=episode.id,
         environment=pack.spec.name,
@@ -83,7 +79,7 @@ def trajectory_of(episode: Episode, provenance: Provenance | None = None) -> Tra
         tokens=given.tokens,
         training_step=given.training_step,
         window=given.window,
-        calls=given.calls,
+        calls=given.calls or calls_of(messages, given.window),
     )
 
 
@@ -98,55 +94,6 @@ def _stop(episode: Episode) -> StopReason:
     if reward is not None:
         return "answered"
     return "closed" if episode.closed else "live"
-
-
-def openai_tool(tool: ToolSpec) -> dict[str, Any]:
-    """A tool as a chat completion request offers it."""
-    return {
-        "type": "function",
-        "function": {
-            "name": tool.name,
-            "description": tool.description,
-            "parameters": tool.input_schema,
-        },
-    }
-
-
-def conversation(
-    policy: str, instruction: str, steps: Sequence[Step], answer: str | None
-) -> Iterator[Message]:
-    """The run as a chat in which every step is a message that calls one tool."""
-    if policy:
-        yield {"role": "system", "content": policy}
-    if instruction:
-        yield {"role": "user", "content": instruction}
-    for step in steps:
-        call = f"call_{step.index}"
-        arguments = msgspec.json.encode(step.arguments).decode()
-        function = {"name": step.tool, "arguments": arguments}
-        yield {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [{"id": call, "type": "function", "function": function}],
-        }
-        yield {"role": "tool", "tool_call_id": call, "content": observation(step)}
-    if answer is not None:
-        yield {"role": "assistant", "content": answer}
-
-
-def observation(step: Step) -> str:
-    """What the agent reads of a step, word for word as the MCP endpoint puts it."""
-    if step.error is None:
-        return step.result if isinstance(step.result, str) else _json(step.result)
-    error = step.error
-    told: dict[str, Any] = {"kind": error.kind, "code": error.code, "message": error.message}
-    if error.kind != "agent":
-        told["message"] = f"The environment failed, not your call: {error.message}"
-    if error.hint:
-        told["hint"] = error.hint
-    if error.kind == "agent" and error.details:
-        told["details"] = error.details
-    return _json({"error": told})
 
 
 def write_lines(path: Path, trajectories: Iterable[Trajectory]) -> int:
@@ -178,7 +125,3 @@ def _decoded(decoder: msgspec.json.Decoder[Trajectory], line: bytes, place: str)
         raise TrajectoryInvalid(
             f"{place} is no trajectory: {error}", hint="see docs/trajectories.md for the format"
         ) from None
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()

@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 
+from environments.chat import remaining_text
 from environments.errors import UnknownTool
 from hub.mcp_server.jsonrpc import Params, invalid_params, method_not_found
 from hub.mcp_server.surface import (
@@ -48,6 +49,8 @@ def render(answer: ToolAnswer | RawResult, *, any_structured: bool) -> Result:
         "content": [{"type": "text", "text": text}],
         "isError": answer.error is not None,
     }
+    if answer.remaining is not None:
+        result["content"].append({"type": "text", "text": remaining_text(answer.remaining)})
     if type(value) is dict or (any_structured and type(value) is not str and value is not None):
         result["structuredContent"] = value
     return result

@@ -99,6 +99,8 @@ class ToolAnswer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     result: Any = None
     error: ErrorBody | None = None
     step: Step | None = None
+    remaining: int | None = None
+    """Steps left before the horizon, where the task wants that told."""
 
 
 class CallContext:

@@ -301,11 +301,14 @@ async def take_step(
         taken = await (_reported(step, context) if context.wants_progress else step)
     except AgentError as error:
         return ToolAnswer(error=body_of(error))
+    task = episode.task
+    told = task is not None and task.tells_remaining
+    remaining = max(0, episode.horizon - taken.index - 1) if told else None
     if taken.error is None:
-        return ToolAnswer(result=taken.result, step=taken)
+        return ToolAnswer(result=taken.result, step=taken, remaining=remaining)
     if taken.error.code == UnknownTool.code:
         raise UnknownTool(taken.error.message, hint=taken.error.hint)
-    return ToolAnswer(error=_told(taken.error), step=taken)
+    return ToolAnswer(error=_told(taken.error), step=taken, remaining=remaining)
 
 
 async def _reported(step: Coroutine[Any, Any, Step], context: CallContext) -> Step:

@@ -10,13 +10,14 @@ import msgspec
 import pytest
 
 from environments.catalogue import load_pack
+from environments.chat import observation
 from environments.environment import Environment, Environments, open_environments
 from environments.episode import Episode
 from environments.errors import PackInvalid
 from environments.faults import PRESETS, FaultCurriculum, Phase, UnknownFaultPlan
 from environments.journal import JournalRecord
 from environments.oracle import play_oracle
-from environments.record import observation, trajectory_of
+from environments.record import trajectory_of
 from environments.sandbox.host import SandboxLimits
 from environments.spec import FaultPlan, FaultRule
 from environments.trajectory import FaultName, Step

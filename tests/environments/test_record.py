@@ -9,12 +9,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from environments.chat import observation
 from environments.environment import Environment, open_environments
 from environments.episode import Episode
 from environments.record import (
     Provenance,
     TrajectoryInvalid,
-    observation,
     read_lines,
     trajectory_of,
     write_lines,

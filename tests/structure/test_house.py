@@ -20,8 +20,8 @@ ORDER = {
         "branch", "workspace", "deltas", "records", "nodes", "btree", "compare", "store",
     ],
     "environments": [
-        "errors", "spec", "authoring", "trajectory", "faults", "horizons", "advantages", "llm",
-        "assertions", "datafiles", "catalogue", "sampling", "scaffold", "runtimes", "sandbox",
+        "errors", "spec", "authoring", "trajectory", "chat", "faults", "horizons", "advantages",
+        "llm", "assertions", "datafiles", "catalogue", "sampling", "scaffold", "runtimes", "sandbox",
         "verifier", "journal", "opened", "joint", "world", "environment", "injection", "episode",
         "record", "oracle", "notebook", "replay", "comparison", "check",
     ],
