@@ -188,8 +188,8 @@ async def _look_at_layers(sandbox: Sandbox, *, required: bool) -> None:
             f"workers would run without {', '.join(layers.missing)}",
             hint="`envhub doctor` says what each layer needs; or serve without --require-sandbox",
         )
-    tell = log.warning if layers.missing else log.info
-    tell("sandbox", active=layers.active, missing=layers.missing)
+    if not layers.missing:  # else there has been a warning already
+        log.info("sandbox", active=layers.active)
 
 
 def _limits(settings: Settings) -> SandboxLimits:

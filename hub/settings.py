@@ -75,7 +75,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """
         environment = os.environ if environment is None else environment
         fields = {field.name: field.type for field in msgspec.structs.fields(cls)}
-        values: dict[str, Any] = {"data_dir": default_data_dir(environment)}
+        values: dict[str, Any] = {}
         for variable, text in environment.items():
             if variable.startswith(PREFIX):
                 name = variable.removeprefix(PREFIX).lower()
@@ -85,6 +85,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                     )
                 values[name] = _parse(variable, text, fields[name])
         values.update({name: value for name, value in given.items() if value is not None})
+        if "data_dir" not in values:
+            values["data_dir"] = default_data_dir(environment)
         try:
             return msgspec.convert(values, cls, dec_hook=_as_it_is)
         except msgspec.ValidationError as error:
@@ -92,9 +94,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def default_data_dir(environment: Mapping[str, str]) -> Path:
-    """``$XDG_DATA_HOME/envhub``, by default ``~/.local/share/envhub``."""
+    """``$XDG_DATA_HOME/envhub``, by default ``~/.local/share/envhub``.
+
+    Raises ``SettingsInvalid`` for a user without a home, as containers have them.
+    """
     base = environment.get("XDG_DATA_HOME", "")
-    return (Path(base) if base else Path.home() / ".local" / "share") / "envhub"
+    try:
+        return (Path(base) if base else Path.home() / ".local" / "share") / "envhub"
+    except RuntimeError as error:
+        raise SettingsInvalid("there is no home directory: set ENVHUB_DATA_DIR") from error
 
 
 def _as_it_is(kind: type, value: Any) -> Any:

@@ -27,7 +27,8 @@ from environments.sandbox import jobs, judging, wire
 from environments.sandbox.confine.layers import Layers
 from environments.sandbox.jobs import milliseconds
 from environments.sandbox.judging import Judged, Trial
-from environments.sandbox.pool import Crew, OnEvent, Pool, SandboxLimits
+from environments.sandbox.limits import OnEvent, SandboxLimits
+from environments.sandbox.pool import Crew, Pool
 from environments.sandbox.questions import (
     Agenda,
     Told,

@@ -8,7 +8,8 @@ from pathlib import Path
 from environments.catalogue import Pack
 from environments.runtimes.native import SOURCE
 from environments.sandbox import wire
-from environments.sandbox.pool import Pool, SandboxLimits
+from environments.sandbox.limits import SandboxLimits
+from environments.sandbox.pool import Pool
 from environments.spec import VERIFIERS
 from snapshots.branch import Branch
 from snapshots.pages import Snapshot

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import os
 from collections import Counter, deque
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
-
-import msgspec
+from typing import NamedTuple
 
 from environments.errors import (
     EnvhubError,
@@ -21,6 +18,7 @@ from environments.errors import (
 )
 from environments.sandbox import wire
 from environments.sandbox.confine import processes
+from environments.sandbox.limits import OnEvent, SandboxLimits
 from environments.sandbox.nursery import Nursery
 from environments.sandbox.questions import read_loaded
 from environments.sandbox.worker import Question, Worker
@@ -32,35 +30,6 @@ _QUICK_SECONDS = 0.002
 _SMOOTHING = 0.2
 _SWEEP_SECONDS = 2.0
 _ZYGOTE_SECONDS = 60.0
-
-
-class SandboxLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What all workers together may use."""
-
-    max_workers: int = 64
-    workers_per_environment: int = max(1, (os.cpu_count() or 1) - 1)
-    """By default one core is left to the gateway."""
-    memory_budget_bytes: int = 2 << 30
-    """What workers may hold beyond what they share with the zygote, before idle ones go."""
-    max_frame_bytes: int = 8 << 20
-    """The largest answer of a worker: result, changes and changed pages."""
-    start_timeout_seconds: float = 30.0  # for a pack's code to load
-    score_timeout_seconds: float = 30.0
-    build_timeout_seconds: float = 300.0
-    build_memory_bytes: int = 4 << 30
-    build_file_bytes: int = 16 << 30
-    queue_timeout_seconds: float = 120.0
-    idle_seconds: float = 300.0
-    niceness: int = 10
-    """How far workers stand back from the gateway (0 to 19)."""
-    without: tuple[str, ...] = ()
-    """Layers of the confinement to leave out, by name: to find out what holds what."""
-
-
-class OnEvent(Protocol):
-    """Hears of what happens to workers, for logs and metrics."""
-
-    def __call__(self, kind: str, environment: str, **fields: object) -> None: ...
 
 
 class _Waiting(NamedTuple):
@@ -158,9 +127,16 @@ class Crew:
 
     async def try_out(self, pool: Pool) -> wire.Loaded:
         """Start a worker only to see what it is held by. Raises what its start raises."""
-        worker, self.layers = await self._load(pool)
+        worker, loaded = await self._load(pool)
         worker.kill("used")
-        return self.layers
+        self._note_layers(pool, loaded)
+        return loaded
+
+    def _note_layers(self, pool: Pool, loaded: wire.Loaded) -> None:
+        if loaded != self.layers:
+            self.layers = loaded
+            active, missing = loaded.active, loaded.missing
+            self._on_event("layers", pool.environment, active=active, missing=missing)
 
     def release(self, worker: Worker) -> None:
         """The worker has answered and may serve the next one."""
@@ -282,10 +258,7 @@ class Crew:
             pool.workers += 1
             self._member_of[worker] = pool
             self.starts += 1
-            if loaded != self.layers:
-                self.layers = loaded
-                self._on_event("layers", pool.environment, active=loaded.active,
-                               missing=loaded.missing)  # fmt: skip
+            self._note_layers(pool, loaded)
             seconds = self._loop.time() - began
             self._on_event("worker_started", pool.environment, pid=worker.pid, seconds=seconds)
             self._offer(worker, pool)

@@ -21,9 +21,8 @@ from environments.sandbox.confine.layers import LAYERS, RLIMITS
 from tests.security.arena import Verdict, run
 from tests.security.attacks import ATTACKS
 from tests.security.identity import CannotBecome, become_user, enter_container
+from tests.security.somebody import CANNOT
 
-CANNOT = 77
-"""The exit code that says: not on this machine."""
 GROUPS = {
     "all layers": (),
     "without rlimits": RLIMITS,

@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.security.__main__ import CANNOT
 from tests.security.arena import Verdict
+from tests.security.somebody import CANNOT
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_SECONDS = 900
