@@ -48,7 +48,7 @@ def examiners(pack: Pack, snapshot: Snapshot, folder: Path, limits: SandboxLimit
     these want as files."""
     codes = (task.verifier.get("code", {}) for task in pack.tasks.values())
     names = {str(code.get("file", VERIFIERS)) for code in codes if isinstance(code, dict)}
-    files = (str(pack.path.absolute() / name) for name in sorted(names))
+    files = (str(pack.path.absolute() / name) for name in names if Path(name).name == name)
     confinement = _confinement(pack, snapshot, limits, (*files, str(folder)))
 
     def load(id: int) -> wire.Request:

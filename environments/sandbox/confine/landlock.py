@@ -55,11 +55,14 @@ def abi() -> int:
 
 
 def look_up(grants: Iterable[Grant]) -> list[Opened]:
-    """Open the paths of ``grants``, without the right to read them; the missing are left out."""
+    """Open the paths of ``grants``, without the right to read them; the missing are left out.
+
+    A link grants nothing: in a pack it could lead anywhere.
+    """
     found = []
     for path, rights in grants:
         try:
-            descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError:
             continue  # what cannot be reached needs no right
         if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
