@@ -13,10 +13,10 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Literal, TypedDict, TypeVar, Unpack
+from typing import Any, Literal, TypedDict, Unpack
 
 import anyio
 import msgspec
@@ -25,14 +25,12 @@ from environments.catalogue import SHIPPED
 from environments.environment import Environment, open_environments
 from environments.errors import (
     AgentError,
-    CallKeyReused,
     EnvhubError,
     EnvironmentChanged,
     EpisodeClosed,
     EpisodeEnded,
     HorizonReached,
     InfrastructureFault,
-    UnknownMark,
 )
 from environments.injection import Standing, perform
 from environments.journal import (
@@ -46,9 +44,11 @@ from environments.journal import (
     Scored,
     Stepped,
 )
-from environments.sandbox.host import Moment, Transition
+from environments.sandbox.host import Transition
 from environments.spec import FaultPlan, Task, ToolSpec
-from environments.trajectory import Actor, Reward, Step, StepError
+from environments.timeline import Timeline
+from environments.trajectory import Actor, Reward, Step, StepError, observable
+from environments.unhurried import unhurried
 from environments.verifier import (
     FORMAT_REWARD,
     Attempt,
@@ -57,14 +57,11 @@ from environments.verifier import (
     changes_of,
     is_malformed,
 )
-from snapshots import Branch, Changeset, Mark
+from snapshots import Branch, Changeset
 
 Status = Literal["live", "truncated", "ended", "closed"]
 KEEP: Any = object()
 """``reset(task=KEEP)``: the task the episode already has."""
-
-T = TypeVar("T")
-_running: set[asyncio.Task[Any]] = set()
 
 
 class Rules(TypedDict, total=False):
@@ -72,14 +69,6 @@ class Rules(TypedDict, total=False):
 
     malformed: MalformedPolicy
     """What a call of an unknown tool, or one whose arguments break its schema, comes to."""
-
-
-class _Bookmark(msgspec.Struct, frozen=True):
-    """A place to rewind to: the pages, the clock, and the steps that led there."""
-
-    state: Mark
-    moment: Moment
-    steps: tuple[Step, ...]
 
 
 class Episode:
@@ -166,32 +155,30 @@ class Episode:
         return episode
 
     async def _begin(self, task: Task | None, seed: int) -> None:
-        branch, moment = await self.environment.start(task, seed)
+        line = Timeline(*await self.environment.start(task, seed))
         limit = self.environment.pack.spec.limits.max_steps
         horizon = self._asked_horizon or (task.max_steps if task else None) or limit
-        await self._journal.append(
-            self.id,
-            Opened(
-                environment=self.environment.name,
-                digest=self.environment.digest,
-                task=task.id if task else None,
-                seed=seed,
-                horizon=horizon,
-                moment=moment,
-                malformed=self.malformed,
-                faults=self.environment.faults,
-            ),
-        )
-        self._place(task, seed, horizon, branch, moment)
+        opened = self._opened(task, seed, horizon, line)
+        await self._journal.append(self.id, opened)
+        self._place(task, seed, horizon, line)
 
-    def _place(
-        self, task: Task | None, seed: int, horizon: int, branch: Branch, moment: Moment
-    ) -> None:
+    def _opened(self, task: Task | None, seed: int, horizon: int, line: Timeline) -> Opened:
+        return Opened(
+            environment=self.environment.name,
+            digest=self.environment.digest,
+            task=task.id if task else None,
+            seed=seed,
+            horizon=horizon,
+            asked_horizon=self._asked_horizon,
+            moment=line.moment,
+            steps=tuple(line.steps),
+            malformed=self.malformed,
+            faults=self.environment.faults,
+        )
+
+    def _place(self, task: Task | None, seed: int, horizon: int, line: Timeline) -> None:
         self.task, self.seed, self.horizon = task, seed, horizon
-        self.branch, self._start, self._moment = branch, branch.mark(), moment
-        self._steps: list[Step] = []
-        self._by_key: dict[str, Step] = {}
-        self._marks: dict[str, _Bookmark] = {}
+        self._line = line
         self.reward = self.answer = None
 
     async def _replay(self, record: JournalRecord) -> None:
@@ -205,19 +192,19 @@ class Episode:
                 self.environment = self.environment.under(record.faults)
                 task = self.environment.pack.task(record.task) if record.task else None
                 branch, _ = await self.environment.start(task, record.seed)
-                self._place(task, record.seed, record.horizon, branch, record.moment)
-                self._asked_horizon = record.horizon
+                line = Timeline(branch, record.moment, record.steps)
+                self._place(task, record.seed, record.horizon, line)
+                self._asked_horizon = record.asked_horizon
                 self.malformed = record.malformed
                 if record.pages is not None:
-                    self.branch.rewind(self.environment.decode_branch(record.pages).mark())
-                self._steps = list(record.steps)
+                    branch.rewind(self.environment.decode_branch(record.pages).mark())
             case Stepped():
                 if record.delta is not None:
                     delta = self.environment.decode_delta(record.delta, self.branch)
                     self.branch.commit(delta, ())
-                self._accept(record.step, record.moment)
+                self._line.accept(record.step, record.moment)
             case Marked():
-                self._marks[record.mark] = self._bookmark()
+                self._line.mark(record.mark)
             case Rewound():
                 self._go_back(record.mark)
             case Scored():
@@ -251,9 +238,9 @@ class Episode:
         malformed call, where the episode is strict about those."""
         if self.closed:
             return "closed"
-        if self.malformed == "end" and any(map(is_malformed, self._steps[-1:])):
+        if self.malformed == "end" and any(map(is_malformed, self.steps[-1:])):
             return "ended"
-        return "truncated" if len(self._steps) >= self.horizon else "live"
+        return "truncated" if len(self.steps) >= self.horizon else "live"
 
     @property
     def busy(self) -> bool:
@@ -261,8 +248,13 @@ class Episode:
         return self._lock.locked()
 
     @property
+    def branch(self) -> Branch:
+        """Its pages."""
+        return self._line.branch
+
+    @property
     def steps(self) -> Sequence[Step]:
-        return self._steps
+        return self._line.steps
 
     @property
     def tools(self) -> Mapping[str, ToolSpec]:
@@ -271,11 +263,11 @@ class Episode:
     @property
     def clock_ms(self) -> int:
         """The virtual clock, milliseconds since the epoch."""
-        return self._moment.clock_ms
+        return self._line.moment.clock_ms
 
     @property
     def marks(self) -> Sequence[str]:
-        return list(self._marks)
+        return self._line.marks
 
     # Steps -----------------------------------------------------------------------------------
 
@@ -289,18 +281,19 @@ class Episode:
         ``InfrastructureFault``. A caller that is cancelled goes at once; a step that has begun ends
         all the same.
         """
-        return await _unhurried(self._call(tool, arguments, call_key))
+        return await unhurried(self._call(tool, arguments, call_key))
 
     async def _call(self, tool: str, arguments: Mapping[str, Any], call_key: str | None) -> Step:
         async with self._lock:
-            if call_key is not None and (known := self._by_key.get(call_key)) is not None:
-                return _repeat(known, tool, arguments)
+            recorded = self._line.recorded(call_key, tool, arguments)
+            if recorded is not None:
+                return recorded
             self._require_open()
             if self.status == "ended":
                 raise EpisodeEnded(
                     f"episode {self.id} ended with a malformed call", hint="score it, or reset it"
                 )
-            if len(self._steps) >= self.horizon:
+            if len(self.steps) >= self.horizon:
                 raise HorizonReached(
                     f"episode {self.id} has taken its {self.horizon} steps",
                     hint="score it, reset it, or start one with a longer horizon",
@@ -314,10 +307,11 @@ class Episode:
         except InfrastructureFault:
             raise
         except EnvhubError as error:
-            transition = Transition(error=_step_error(error), moment=self._moment)
-        result, truncated = self._observable(transition.result)
+            transition = Transition(error=StepError.of(error), moment=self._line.moment)
+        limit_bytes = self.environment.pack.spec.limits.result_bytes
+        result, truncated = observable(transition.result, limit_bytes)
         step = Step(
-            index=len(self._steps),
+            index=len(self.steps),
             tool=tool,
             arguments=arguments,
             result=result,
@@ -344,27 +338,13 @@ class Episode:
         except BaseException:
             self.branch.rewind(before)
             raise
-        self._accept(step, transition.moment)
+        self._line.accept(step, transition.moment)
         return step
 
     async def _run(self, tool: str, arguments: dict[str, Any]) -> Transition:
-        standing = Standing(self.branch, self._moment, self._start, self._steps)
+        line = self._line
+        standing = Standing(line.branch, line.moment, line.start, line.steps)
         return await perform(self.environment, standing, tool, arguments)
-
-    def _accept(self, step: Step, moment: Moment) -> None:
-        self._moment = moment
-        self._steps.append(step)
-        if step.call_key is not None:
-            self._by_key[step.call_key] = step
-
-    def _observable(self, result: Any) -> tuple[Any, bool]:
-        """The result within the observation limit, and whether it had to be cut."""
-        limit = self.environment.pack.spec.limits.result_bytes
-        encoded = result.encode() if isinstance(result, str) else msgspec.json.encode(result)
-        if len(encoded) <= limit:
-            return result, False
-        text = encoded[:limit].decode(errors="ignore")
-        return f"{text}\n[truncated: {len(encoded)} bytes, limit {limit}]", True
 
     # Time travel -----------------------------------------------------------------------------
 
@@ -372,23 +352,19 @@ class Episode:
         """Name this point, to ``rewind`` to it later."""
         async with self._lock:
             self._require_open()
-            name = f"m{len(self._marks) + 1}"
+            name = self._line.next_mark
             with anyio.CancelScope(shield=True):
                 await self._journal.append(self.id, Marked(name))
-            self._marks[name] = self._bookmark()
+            self._line.mark(name)
             return name
 
     async def rewind(self, mark: str) -> None:
         """Go back to a mark: state, clock and steps are what they were. Marks stay usable."""
         async with self._lock:
             self._require_open()
-            if mark not in self._marks:
-                raise UnknownMark(
-                    f"episode {self.id} has no mark {mark!r}",
-                    hint=f"marks: {', '.join(self._marks) or 'none'}",
-                )
+            steps = self._line.steps_at(mark)
             with anyio.CancelScope(shield=True):
-                await self._journal.append(self.id, Rewound(mark, len(self._marks[mark].steps)))
+                await self._journal.append(self.id, Rewound(mark, steps))
             self._go_back(mark)
 
     async def fork(self, id: str | None = None) -> Episode:
@@ -396,37 +372,17 @@ class Episode:
         async with self._lock:
             self._require_open()
             child = Episode(self.environment, id or f"ep-{secrets.token_hex(8)}", self._journal)
-            child._place(self.task, self.seed, self.horizon, self.branch.fork(), self._moment)
-            child._start, child._steps = self._start, list(self._steps)
+            child._place(self.task, self.seed, self.horizon, self._line.fork())
             child._asked_horizon, child.malformed = self._asked_horizon, self.malformed
-            pages = child.branch.encode() if self._journal.keeps_pages else None
+            opened = child._opened(self.task, self.seed, self.horizon, child._line)
+            if self._journal.keeps_pages:
+                opened = msgspec.structs.replace(opened, pages=child.branch.encode())
             with anyio.CancelScope(shield=True):
-                await self._journal.append(
-                    child.id,
-                    Opened(
-                        environment=self.environment.name,
-                        digest=self.environment.digest,
-                        task=self.task.id if self.task else None,
-                        seed=self.seed,
-                        horizon=self.horizon,
-                        moment=self._moment,
-                        pages=pages,
-                        steps=tuple(self._steps),
-                        malformed=self.malformed,
-                        faults=self.environment.faults,
-                    ),
-                )
+                await self._journal.append(child.id, opened)
             return child
 
-    def _bookmark(self) -> _Bookmark:
-        return _Bookmark(self.branch.mark(), self._moment, tuple(self._steps))
-
     def _go_back(self, mark: str) -> None:
-        bookmark = self._marks[mark]
-        self.branch.rewind(bookmark.state)
-        self._moment = bookmark.moment
-        self._steps = list(bookmark.steps)
-        self._by_key = {step.call_key: step for step in self._steps if step.call_key is not None}
+        self._line.go_back(mark)
         self.reward = self.answer = None
 
     # What changed, and what it is worth ------------------------------------------------------
@@ -436,23 +392,7 @@ class Episode:
 
         Raises ``UnknownMark`` for a mark this episode has since been rewound past.
         """
-        return changes_of(self._steps[self._first_step(since) :], actor)
-
-    def _first_step(self, since: str | int | None) -> int:
-        if since is None:
-            return 0
-        if isinstance(since, int):
-            if not 0 <= since <= len(self._steps):
-                raise UnknownMark(f"episode {self.id} has {len(self._steps)} steps, not {since}")
-            return since
-        bookmark = self._marks.get(since)
-        count = len(bookmark.steps) if bookmark else 0
-        if bookmark is None or tuple(self._steps[:count]) != bookmark.steps:
-            raise UnknownMark(
-                f"mark {since!r} is not a point this episode has passed",
-                hint=f"marks: {', '.join(self._marks) or 'none'}",
-            )
-        return count
+        return changes_of(self._line.steps_since(since), actor)
 
     async def score(self, answer: str | None = None, mode: RewardMode | None = None) -> Reward:
         """Judge the run so far, as the task declares its reward unless ``mode`` says otherwise.
@@ -475,12 +415,12 @@ class Episode:
     def attempt(self, task: Task, answer: str | None = None) -> Attempt:
         """The run so far as ``score`` judges it by the verifier of ``task``."""
         start = self.branch.fork()
-        start.rewind(self._start)
+        start.rewind(self._line.start)
         return Attempt(
             start=start,
             end=self.branch.fork(),
-            moment=self._moment,
-            steps=tuple(self._steps),
+            moment=self._line.moment,
+            steps=tuple(self.steps),
             answer=answer,
             malformed=self.malformed,
             probes=self.environment.assertions(task).probes,
@@ -489,36 +429,3 @@ class Episode:
     def _require_open(self) -> None:
         if self.closed:
             raise EpisodeClosed(f"episode {self.id} is closed", hint="start a new one")
-
-
-async def _unhurried(work: Coroutine[Any, Any, T]) -> T:
-    """Await ``work`` in a task that ends whatever becomes of who waits for it."""
-    task = asyncio.ensure_future(work)
-    _running.add(task)
-    task.add_done_callback(_done)
-    return await asyncio.shield(task)
-
-
-def _done(task: asyncio.Task[Any]) -> None:
-    _running.discard(task)
-    if not task.cancelled():
-        task.exception()  # whoever waited may be gone: then nobody else takes it
-
-
-def _repeat(known: Step, tool: str, arguments: Mapping[str, Any]) -> Step:
-    if known.tool != tool or known.arguments != arguments:
-        raise CallKeyReused(
-            f"call key {known.call_key!r} was used for {known.tool}",
-            hint="a key names one call; retries repeat the same tool and arguments",
-        )
-    return known
-
-
-def _step_error(error: EnvhubError) -> StepError:
-    return StepError(
-        kind=error.kind,
-        code=error.code,
-        message=error.message,
-        details=msgspec.to_builtins(error.details),
-        hint=error.hint,
-    )

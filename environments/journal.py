@@ -26,6 +26,8 @@ class Opened(msgspec.Struct, frozen=True, tag="opened"):
     seed: int
     horizon: int
     moment: Moment
+    asked_horizon: int | None = None
+    """What whoever began it asked for; a reset to another task keeps to it."""
     pages: bytes | None = None
     steps: tuple[Step, ...] = ()
     malformed: MalformedPolicy = "observe"

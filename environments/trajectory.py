@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from environments.errors import FaultKind
+from environments.errors import EnvhubError, FaultKind
 from environments.spec import FaultName, FaultPlan
 
 Actor = Literal["agent", "environment", "fault"]
@@ -25,6 +25,17 @@ class StepError(Record, frozen=True, kw_only=True):
     message: str
     details: dict[str, Any] = {}
     hint: str = ""
+
+    @classmethod
+    def of(cls, error: EnvhubError) -> StepError:
+        """An error that was raised, as a step records it."""
+        return cls(
+            kind=error.kind,
+            code=error.code,
+            message=error.message,
+            details=msgspec.to_builtins(error.details),
+            hint=error.hint,
+        )
 
 
 class Change(Record, frozen=True, kw_only=True):
@@ -192,3 +203,12 @@ class Trajectory(
     training_step: int | None = None
     window: Window | None = None
     calls: tuple[ModelCall, ...] = ()
+
+
+def observable(result: Any, limit_bytes: int) -> tuple[Any, bool]:
+    """A result within the observation limit, and whether it had to be cut."""
+    encoded = result.encode() if isinstance(result, str) else msgspec.json.encode(result)
+    if len(encoded) <= limit_bytes:
+        return result, False
+    text = encoded[:limit_bytes].decode(errors="ignore")
+    return f"{text}\n[truncated: {len(encoded)} bytes, limit {limit_bytes}]", True
