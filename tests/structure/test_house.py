@@ -21,8 +21,8 @@ ORDER = {
     ],
     "environments": [
         "errors", "spec", "authoring", "trajectory", "chat", "faults", "horizons", "advantages",
-        "llm", "assertions", "datafiles", "catalogue", "sampling", "scaffold", "runtimes", "sandbox",
-        "verifier", "journal", "timeline", "unhurried", "opened", "joint", "world", "environment",
+        "llm", "assertions", "datafiles", "catalogue", "sampling", "scaffold", "runtimes",
+        "sandbox", "verifier", "journal", "timeline", "unhurried", "opened", "joint", "world", "environment",
         "injection", "episode", "record", "oracle", "notebook", "replay", "comparison", "check",
     ],
     "hub": [
@@ -38,6 +38,9 @@ MODULE_LINES, MODULE_LINES_HARD, FUNCTION_LINES, PARAMETERS = 400, 800, 60, 6
 
 RATCHET: dict[str, int] = {"environments.episode": 431}
 """What is over a budget today, with its size. Entries may shrink or go, never grow or come."""
+
+COMMANDS = "hub.cli"
+"""Parameters of a command are its options; each stands for itself."""
 
 PUBLISHED_ONLY = {"packs"}
 """Folders whose code is data to us: it runs in the guest and is imported by nobody."""
@@ -126,7 +129,7 @@ def over_budget() -> dict[str, int]:
                     count -= 1
                 if length > FUNCTION_LINES:
                     found[f"{name}:{node.name} lines"] = length
-                if count > PARAMETERS:
+                if count > PARAMETERS and not name.startswith(COMMANDS):
                     found[f"{name}:{node.name} parameters"] = count
     return found
 
