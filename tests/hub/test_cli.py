@@ -50,11 +50,11 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
 def test_list_shows_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     said = Said(capsys, "list", "--packs", SHOP)
     assert said.code == 0
-    for name in ("banking", "helpdesk", "procurement", "shop"):
+    for name in ("banking", "helpdesk", "procurement", "purchasing", "shop"):
         assert re.search(rf"^{name}\b", said.out, re.MULTILINE)
     listed = json.loads(Said(capsys, "list", "--packs", SHOP, "--json").out)
-    assert listed[-1]["name"] == "shop"
-    assert len(listed[-1]["digest"]) == 64
+    shop = next(pack for pack in listed if pack["name"] == "shop")
+    assert len(shop["digest"]) == 64
 
 
 def test_a_broken_pack_is_told_and_hides_no_other(

@@ -22,8 +22,9 @@ ORDER = {
     "environments": [
         "errors", "spec", "authoring", "trajectory", "chat", "faults", "horizons", "advantages",
         "llm", "assertions", "datafiles", "catalogue", "sampling", "scaffold", "runtimes",
-        "sandbox", "verifier", "journal", "timeline", "unhurried", "opened", "joint", "world", "environment",
-        "injection", "episode", "record", "oracle", "notebook", "replay", "comparison", "check",
+        "sandbox", "verifier", "journal", "timeline", "unhurried", "opened", "joint", "world",
+        "environment", "injection", "episode", "record", "oracle", "notebook", "replay",
+        "comparison", "check",
     ],
     "hub": [
         "settings", "wire", "training", "errors", "data_dir", "judging", "telemetry", "ids",
