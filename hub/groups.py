@@ -48,6 +48,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     faults: str | FaultPlan | None
     window: Window | None
     lease_seconds: float
+    tells_remaining: bool
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,6 +156,7 @@ class Groups:
             faults=request.faults,
             window=request.window,
             lease_seconds=self.episodes.leases.seconds(first.id) or 0.0,
+            tells_remaining=first.task is not None and first.task.tells_remaining,
         )
         await self._ledger.keep(GROUPS, group_id, msgspec.json.encode(group))
         return self._remember(group)

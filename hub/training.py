@@ -63,6 +63,8 @@ class GroupInfo(Response, frozen=True, kw_only=True):
     sampler: str | None
     window: Window | None
     lease_seconds: float
+    tells_remaining: bool
+    """Whether the agent is told after each step how many remain."""
 
 
 class Member(Response, frozen=True, kw_only=True):

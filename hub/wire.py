@@ -196,6 +196,8 @@ class EpisodeInfo(EpisodeSummary, frozen=True, kw_only=True):
     sse: str
     lease_seconds: float | None = None
     """Without any contact for so long it is parked."""
+    tells_remaining: bool = False
+    """Whether the agent is told after each step how many remain."""
 
 
 class EpisodeList(Response, frozen=True, kw_only=True):

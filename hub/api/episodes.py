@@ -192,6 +192,7 @@ async def _info(episodes: Episodes, episode: Episode) -> EpisodeInfo:
         sse=f"/episodes/{episode.id}/sse",
         lease_seconds=episodes.leases.seconds(episode.id),
         group=row.group if row else None,
+        tells_remaining=episode.task is not None and episode.task.tells_remaining,
     )
 
 

@@ -68,7 +68,7 @@ async def follow_events(
 
 
 async def _events(episodes: Episodes, cursor: int, query: EventQuery) -> AsyncIterator[bytes]:
-    yield b": open\n\n"
+    yield b": open\nid: %d\n\n" % cursor  # whoever is cut off goes on from here
     while True:
         finished = episodes.finished  # before looking, so that nothing falls in between
         rows = await episodes.ledger.finished(
