@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import re
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, TextIO, cast
@@ -18,6 +19,9 @@ from hub.settings import LogFormat, LogLevel
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 LATENCY_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
+
+CODE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
+MAX_CODES = 300
 
 Readings = dict[str, dict[tuple[tuple[str, str], ...], float]]
 """Gauges: name -> labels -> value."""
@@ -120,6 +124,7 @@ class Metrics:
             buckets=(0.0, 0.25, 0.5, 0.75, 1.0),
             registry=self.registry,
         )
+        self._codes: set[str] = set()
         self._call_children: dict[tuple[str, str], Callable[[], None]] = {}
         self._latency_children: dict[str, Callable[[float], None]] = {}
 
@@ -139,6 +144,11 @@ class Metrics:
         observe(seconds)
 
     def fault(self, kind: str, code: str) -> None:
+        """A pack may make up codes; only so many of them become labels."""
+        if code not in self._codes:
+            if len(self._codes) >= MAX_CODES or not CODE.fullmatch(code):
+                code = "OTHER"
+            self._codes.add(code)
         self._faults.labels(kind, code).inc()
 
     def episode(self, event: str) -> None:

@@ -50,6 +50,8 @@ class _Table(msgspec.Struct, forbid_unknown_fields=True):
         return all(column in row for row in rows for column in self.key)
 
 
+_MAX_COUNTERS = 1000
+"""Every step's record has them all."""
 _decode_tables = msgspec.json.Decoder(dict[str, _Table]).decode
 _decode_changes = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -95,6 +97,8 @@ def read_report(question: Question, reply: wire.Reply) -> Told:
         report = wire.decode_report(reply.payload)
         if report.error is not None and report.error.kind == "infrastructure":
             raise FrameRejected(f"the worker for {question.what} blames the infrastructure")
+        if report.moment is not None and len(report.moment.counters) > _MAX_COUNTERS:
+            raise FrameRejected(f"the worker for {question.what} counts too many things")
         if delta is not None:
             check_delta(delta, branch.head)
             worker.known.advance(question.slot, branch.head.pages_after(delta))

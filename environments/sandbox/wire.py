@@ -16,6 +16,7 @@ import struct
 from typing import Any, Final
 
 import msgspec
+import orjson
 
 from environments.assertions import ProbeResult, TableInfo
 from environments.spec import ChangePolicy, CodeVerifier, Runtime, ToolSpec
@@ -278,6 +279,10 @@ decode_nothing = msgspec.json.Decoder(None).decode
 decode_error = msgspec.json.Decoder(StepError).decode
 
 _encoder = msgspec.msgpack.Encoder()
+_MAX_DEPTH = 200
+_LONG_NUMBER = b"0" * 19
+_DIGITS = bytes(ord("0") if chr(byte) in "0123456789" else byte % 32 for byte in range(256))
+"""Turns every digit into 0, and everything else into what is none."""
 
 
 def encode_frame(message: Request | Reply) -> bytearray:
@@ -289,10 +294,29 @@ def encode_frame(message: Request | Reply) -> bytearray:
 
 
 def accepted(id: int, payload: Any, delta: PageDelta | None = None) -> bytearray:
-    """The frame of an answer; ``payload`` becomes JSON."""
-    return encode_frame(
-        Reply(id=id, refused=False, payload=msgspec.json.encode(payload), delta=delta)
-    )
+    """The frame of an answer; ``payload`` becomes JSON. Raises ``ValueError`` as for what is not
+    keepable."""
+    encoded = msgspec.json.encode(payload)
+    require_keepable(encoded)
+    return encode_frame(Reply(id=id, refused=False, payload=encoded, delta=delta))
+
+
+def require_keepable(payload: bytes) -> None:
+    """Refuse JSON that decodes, but that no record can hold and few clients read: numbers beyond
+    64 bits, lists nested beyond 200.
+
+    Raises ``ValueError``.
+    """
+    nested = payload.count(b"[") + payload.count(b"{") > _MAX_DEPTH
+    if not nested and _LONG_NUMBER not in payload.translate(_DIGITS):
+        return  # as nearly all
+    value = msgspec.json.decode(payload)
+    for _ in range(254 - _MAX_DEPTH):  # orjson's own limit is 254
+        value = [value]
+    try:
+        orjson.dumps(value)
+    except orjson.JSONEncodeError as error:
+        raise ValueError(f"{error} (at most 64-bit numbers, {_MAX_DEPTH} levels)") from None
 
 
 def frame_bytes(start: bytes | bytearray) -> int:

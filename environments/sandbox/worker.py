@@ -207,6 +207,7 @@ class Worker(asyncio.Protocol):
     def _answer(self, frame: bytes) -> None:
         try:
             reply = wire.decode_reply(memoryview(frame)[wire.HEADER_BYTES :])
+            wire.require_keepable(reply.payload)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             self._reject(f"its answer is malformed: {error}")
             return

@@ -148,7 +148,8 @@ for pragma in ("locking_mode=exclusive", "query_only=1", "reverse_unordered_sele
                "writable_schema=1", "journal_mode=delete", "cache_size=1", "max_page_count=5",
                "user_version=9", "application_id=9", "schema_version=9", "legacy_alter_table=1",
                "count_changes=1", "full_column_names=1", "short_column_names=0",
-               "encoding='UTF-16'", "automatic_index=0", "busy_timeout=1", "secure_delete=1", "synchronous=2",
+               "encoding='UTF-16'", "automatic_index=0", "busy_timeout=1", "secure_delete=1",
+               "synchronous=2",
                "temp_store=1", "threads=2", "read_uncommitted=1", "wal_autocheckpoint=1"):
     LEAKS[f"pragma {pragma}"] = lambda db, pragma=pragma: db.rows(f"PRAGMA {pragma}")
 

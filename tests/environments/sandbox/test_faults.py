@@ -71,6 +71,21 @@ def surrogate(db: Database) -> str:
     return chr(0xd800)
 
 @tool(read_only=False)
+def astronomical(db: Database) -> Any:
+    "Return a number that no record can hold."
+    db.run("UPDATE items SET on_hand = 0")
+    return [1, {"atoms": 10 ** 80}]
+
+@tool(read_only=False)
+def abyss(db: Database) -> Any:
+    "Return what is nested too deep for clients."
+    db.run("UPDATE items SET on_hand = 0")
+    nested = []
+    for _ in range(220):
+        nested = [nested]
+    return nested
+
+@tool(read_only=False)
 def huge(db: Database) -> str:
     "Return too much."
     db.run("UPDATE items SET on_hand = 0")
@@ -121,6 +136,8 @@ def write_file(path: str) -> None:
         ("unspeakable", "TOOL_CRASHED", "Mute"),
         ("nonsense", "BAD_RESULT", "not JSON"),
         ("surrogate", "BAD_RESULT", "not JSON"),
+        ("astronomical", "BAD_RESULT", "64-bit"),
+        ("abyss", "BAD_RESULT", "levels"),
         ("huge", "BAD_RESULT", "bytes"),
         ("rewrite", "BAD_RESULT", "bytes"),
         ("lie", "BAD_RESULT", "read-only"),

@@ -91,6 +91,17 @@ ATTACKS = (
         blame = b'{"error":{"kind":"infrastructure","code":"X","message":""}}'
         return reply(CALL, blame)
     """),
+    forgery("a forged number that no record can hold", """
+        return reply(CALL, b'{"result":[1' + b"0" * 30 + b"]}")
+    """),
+    forgery("a forged nesting that no client can read", """
+        return reply(CALL, b'{"result":' + b"[" * 240 + b"]" * 240 + b"}")
+    """),
+    forgery("counters without end", """
+        counters = {str(number): number for number in range(5000)}
+        moment = {"clock_ms": 1767603660000, "seed": 0, "counters": counters}
+        return reply(CALL, json.dumps({"moment": moment}).encode())
+    """),
     forgery("extension types", r"""
         message = b"\x94" + bytes([CALL]) + b"\xc2\xc7\x0c\xff" + bytes(12) + b"\xc0"
         return len(message).to_bytes(4, "big") + message
@@ -154,7 +165,7 @@ ATTACKS = (
             __str__ = __repr__
         raise ToolError("X", "y", evil=Evil())
     """),
-    attack("numbers nobody can hold", "^(returned|BAD_RESULT|FrameRejected)", """
+    attack("numbers no record can hold", "^BAD_RESULT: .*64-bit", """
         return [10 ** 400, -10 ** 400, 1e308 * 10, float("nan"), 2 ** 63, 2 ** 64]
     """),
     attack("the interpreter's settings", HARMLESS, """
