@@ -8,11 +8,12 @@ from urllib.parse import quote
 
 import msgspec
 
+import hub.training as training
+import hub.wire as wire
 from environments.chat import Transcript
 from environments.horizons import HorizonSchedule
 from environments.sampling import SamplerSpec
 from environments.trajectory import Actor, Trajectory
-from hub import training, wire
 
 Answer_co = TypeVar("Answer_co", covariant=True)
 

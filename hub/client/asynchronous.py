@@ -12,11 +12,12 @@ from typing import Any, Self, TypeVar, Unpack
 import httpx2
 import msgspec
 
+import hub.client.asks as asks
+import hub.training as training
+import hub.wire as wire
 from environments.chat import openai_tool
 from environments.sampling import TaskFilter
 from environments.trajectory import Actor, Reward, Step, Trajectory
-from hub import training, wire
-from hub.client import asks
 from hub.client.asks import Ask
 from hub.client.errors import HubError
 from hub.client.exchange import Attempts, Connection, decoded, raise_for
