@@ -133,8 +133,12 @@ class Branch:
         Raises:
             BadDelta: the delta does not fit this branch, which stays as it was.
         """
+        check_delta(delta, self._head)
+        self.take(delta, commits)
+
+    def take(self, delta: PageDelta, commits: Sequence[tuple[str, Changeset]]) -> None:
+        """``commit`` of what this process has itself just written on the head: unchecked."""
         head = self._head
-        check_delta(delta, head)
         history = head.history
         for label, changes in commits:
             if changes:

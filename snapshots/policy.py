@@ -56,6 +56,12 @@ _DEFINING = {
     apsw.SQLITE_REINDEX: "REINDEX",
 }
 
+_HARMLESS = frozenset((
+    apsw.SQLITE_READ, apsw.SQLITE_SELECT, apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE,
+    apsw.SQLITE_DELETE, apsw.SQLITE_TRANSACTION, apsw.SQLITE_SAVEPOINT, apsw.SQLITE_RECURSIVE,
+))  # fmt: skip
+"""Nearly all that is asked: one question for each column that a statement reads."""
+
 _OPEN_METHODS = {
     "blob_open", "cache_stats", "changes", "column_metadata", "cursor", "data_version",
     "db_filename", "db_names", "execute", "executemany", "get_autocommit", "getautocommit",
@@ -108,6 +114,8 @@ class Authorizer:
     ``script`` is for building a snapshot on a connection of its own: pragmas that dumps begin
     with and ANALYZE are then allowed too.
 
+    ``defined`` becomes True with a statement that changes the schema, even if that is undone.
+
     Raises (from the statement):
         StatementForbidden: naming what was denied.
     """
@@ -124,6 +132,7 @@ class Authorizer:
         self._allow_ddl = allow_ddl
         self._foreign_keys = foreign_keys
         self._script = script
+        self.defined = False
 
     def __call__(
         self,
@@ -133,13 +142,12 @@ class Authorizer:
         database: str | None,
         _: str | None,
     ) -> int:
+        if action in _HARMLESS:
+            return apsw.SQLITE_OK
         if action in _TEMPORARY or (action in _DEFINING and database == "temp"):
             _forbid(_TEMPORARY.get(action, "a temp object"), "use a common table expression")
-        if action in _DEFINING and not self._allow_ddl:
-            what = f"{_DEFINING[action]} {first}"
-            if (first or "").startswith("sqlite_stat"):  # where ANALYZE keeps what it finds
-                what = "ANALYZE"
-            _forbid(what, "the schema of this environment is fixed")
+        if action in _DEFINING:
+            self._define(f"{_DEFINING[action]} {first}", first or "")
         if action == apsw.SQLITE_PRAGMA:
             self._pragma((first or "").lower(), second)
         elif action == apsw.SQLITE_ATTACH:
@@ -151,6 +159,13 @@ class Authorizer:
         elif action == apsw.SQLITE_FUNCTION and second == "load_extension":
             _forbid("load_extension()", "extensions cannot be loaded")
         return apsw.SQLITE_OK
+
+    def _define(self, what: str, name: str) -> None:
+        if not self._allow_ddl:
+            if name.startswith("sqlite_stat"):  # where ANALYZE keeps what it finds
+                what = "ANALYZE"
+            _forbid(what, "the schema of this environment is fixed")
+        self.defined = True
 
     def _pragma(self, name: str, argument: str | None) -> None:
         if argument is None:

@@ -26,6 +26,9 @@ def rank(key: Key) -> tuple[tuple[int, Any], ...]:
     return tuple((_CLASS[type(value)], 0 if value is None else value) for value in key)
 
 
+_PLAIN = frozenset((type(None), int, str))
+"""Types whose every value is itself in JSON."""
+
 _CLASS = {type(None): 0, int: 1, bool: 1, float: 1, str: 2, bytes: 3}
 
 
@@ -124,7 +127,10 @@ class TableChanges:
 
 def row_to_json(row: Row) -> dict[str, Any]:
     """A row as JSON: blobs as ``{"$blob": base64}``, infinities as ``{"$real": "inf"}``."""
-    return {column: _value_to_json(value) for column, value in row.items()}
+    return {
+        column: value if type(value) in _PLAIN else _value_to_json(value)
+        for column, value in row.items()
+    }
 
 
 def row_from_json(row: Mapping[str, Any]) -> Row:

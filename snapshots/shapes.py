@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
 ROWID = "_rowid_"
+_VIRTUAL = 2  # what table_xinfo says of a generated column that is not stored
 
 
 class Cursor(Protocol):
@@ -24,7 +25,7 @@ class Connection(Protocol):
 
 
 class TableShape(NamedTuple):
-    """The columns of a table as a session records them: without generated ones.
+    """The columns of a table as far as they are recorded: without generated ones.
 
     A table without a primary key is keyed by ``_rowid_``, which then is its first column.
     """
@@ -32,9 +33,15 @@ class TableShape(NamedTuple):
     columns: tuple[str, ...]
     key: tuple[str, ...]
     nullable: tuple[str, ...]
-    """Columns of the key that may hold NULL; sessions do not record rows that do."""
+    """Columns of the key that may hold NULL; rows that do cannot be told apart."""
     hidden_rowid: bool
     """Whether rows have a rowid that is none of ``columns``."""
+    keyed_by_rowid: bool = False
+    """Whether the key is the rowid itself."""
+    positions: tuple[int, ...] = ()
+    """Where a stored record has the ``columns`` (less ``_rowid_``) among the generated ones."""
+    virtual: bool = False
+    """Whether generated columns are missing from a stored record."""
 
     @property
     def stored(self) -> tuple[str, ...]:
@@ -66,19 +73,28 @@ def _shape(connection: Connection, table: str, *, without_rowid: bool) -> TableS
     info = connection.execute(f"PRAGMA main.table_xinfo({quoted(table)})").fetchall()
     stored = [column for column in info if column[6] == 0]
     columns = tuple(column[1] for column in stored)
+    positions = tuple(column[0] for column in stored)
+    virtual = any(column[6] == _VIRTUAL for column in info)
     keyed = sorted((column for column in stored if column[5]), key=lambda column: column[5])
     if not keyed:
-        return TableShape((ROWID, *columns), (ROWID,), (), False)
+        return TableShape((ROWID, *columns), (ROWID,), (), False, True, positions, virtual)
     key = tuple(column[1] for column in keyed)
     if without_rowid:
-        return TableShape(columns, key, (), False)
-    if len(keyed) == 1 and keyed[0][2].upper() == "INTEGER":
-        return TableShape(columns, key, (), False)
-    return TableShape(columns, key, tuple(column[1] for column in keyed if not column[3]), True)
+        return TableShape(columns, key, (), False, False, positions, virtual)
+    if len(keyed) == 1 and keyed[0][2].upper() == "INTEGER" and not _indexed_key(connection, table):
+        return TableShape(columns, key, (), False, True, positions, virtual)
+    nullable = tuple(column[1] for column in keyed if not column[3])
+    return TableShape(columns, key, nullable, True, False, positions, virtual)
+
+
+def _indexed_key(connection: Connection, table: str) -> bool:
+    """Whether the primary key has an index: INTEGER PRIMARY KEY DESC is no name for the rowid."""
+    indexes = connection.execute(f"PRAGMA main.index_list({quoted(table)})").fetchall()
+    return any(origin == "pk" for _, _, _, origin, _ in indexes)
 
 
 def has_null_key(connection: Connection, table: str, shape: TableShape) -> bool:
-    """Whether the table has a row that no session would record."""
+    """Whether the table has a row with NULL in its key."""
     condition = " OR ".join(f"{quoted(column)} IS NULL" for column in shape.nullable)
     sql = f"SELECT 1 FROM main.{quoted(table)} WHERE {condition} LIMIT 1"
     return bool(condition and connection.execute(sql).fetchall())

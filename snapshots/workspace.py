@@ -11,7 +11,7 @@ from typing import Self
 import apsw
 
 from snapshots.branch import Branch, Point
-from snapshots.capture import Misreported, Recorder, compare
+from snapshots.capture import compare
 from snapshots.changeset import Changeset
 from snapshots.errors import (
     AlreadyMounted,
@@ -23,6 +23,7 @@ from snapshots.errors import (
 )
 from snapshots.pages import PageDelta, Snapshot, schema_cookie
 from snapshots.policy import Authorizer, MountFunctions, SharedConnection
+from snapshots.recording import Misreported, recorder
 from snapshots.vfs import MountedFile, MountedVFS
 
 _NO_CHANGES = Changeset()
@@ -178,9 +179,11 @@ class Workspace:
         ).fetchall()
         self._connection = connection
         self._functions = MountFunctions(connection)
-        self._recorder = Recorder(connection)
-        judge = Authorizer(connection, allow_ddl=self._allow_ddl, foreign_keys=self._foreign_keys)
-        apsw.Connection.set_authorizer(connection, judge)
+        self._recorder = recorder(connection)
+        self._judge = Authorizer(
+            connection, allow_ddl=self._allow_ddl, foreign_keys=self._foreign_keys
+        )
+        apsw.Connection.set_authorizer(connection, self._judge)
 
     def _close_connection(self) -> None:
         self._recorder.close()
@@ -206,6 +209,7 @@ class Workspace:
         if point is not self._held:
             self._hold_schema()
         self._held = None
+        self._judge.defined = False
         self._recorder.begin(enabled=mount.record)
         self._functions.begin(mount.seed)
         mount.connection = self._connection
@@ -268,15 +272,15 @@ class Workspace:
         if mount.record:
             mount.changes = self._changes(mount.point)
         mount._delta = delta = self._file.delta()
-        mount.branch.commit(delta, ((mount.label, mount.changes),))
+        mount.branch.take(delta, ((mount.label, mount.changes),))
         if self._file.cookie == self._cookie:  # else what is known of the schema is of before
             self._held = mount.branch.head
 
     def _changes(self, before: Point) -> Changeset:
-        if self._file.cookie == self._cookie:
+        if self._file.cookie == self._cookie and not self._judge.defined:
             with suppress(Misreported):
                 return self._recorder.changes()
-        # If the schema changed, sessions fail, or tell only half.
+        # If the schema changed, if only for a while, recorders fail or tell only half.
         with closing(self._reader(before)) as reader:
             return compare(reader, self._connection)
 

@@ -32,10 +32,12 @@ CREATE VIRTUAL TABLE words USING fts5 (body);
 """
 
 
-def shop(items: int = 60) -> Recipe:
+def shop(items: int = 60, *, virtual: bool = True) -> Recipe:
+    """``virtual`` decides which recorder a workspace has: with it a session, without it a hook."""
+    script = SHOP if virtual else SHOP.replace("VIRTUAL,", "STORED,")
     rows = tuple((n, f"item {n}", n % 7, n * 1.5, bytes([n % 256])) for n in range(1, items + 1))
     return Recipe(
-        scripts=(SHOP,),
+        scripts=(script,),
         rows=(
             TableRows("sale", ("item",), tuple((n,) for n in range(1, items + 1, 3))),
             TableRows("item", ("id", "name", "stock", "price", "picture"), rows),
@@ -53,9 +55,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> SnapshotStore:
     return SnapshotStore(tmp_path_factory.mktemp("store"))
 
 
-@pytest.fixture(scope="session")
-def snapshot(store: SnapshotStore) -> Snapshot:
-    return store.build(shop())
+@pytest.fixture(scope="session", params=["session", "hook"])
+def snapshot(store: SnapshotStore, request: pytest.FixtureRequest) -> Snapshot:
+    return store.build(shop(virtual=request.param == "session"))
 
 
 @pytest.fixture

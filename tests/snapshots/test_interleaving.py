@@ -114,11 +114,11 @@ def attempt(connection: Any, statements: Sequence[Statement]) -> list[object]:
 class Interleaving(RuleBasedStateMachine):
     """Every rule does the same to a branch and to its model, and compares what came of it."""
 
-    @initialize()
-    def open(self) -> None:
+    @initialize(virtual=st.booleans())
+    def open(self, virtual: bool) -> None:
         self.folder = tempfile.TemporaryDirectory()
         path = Path(self.folder.name) / "base.sqlite"
-        build_database(shop(12), path)
+        build_database(shop(12, virtual=virtual), path)
         self.base = path.read_bytes()
         self.snapshot = SnapshotStore(path.parent / "store").admit("0" * 64, path)
         self.workspace = Workspace(self.snapshot, allow_ddl=True)

@@ -16,8 +16,8 @@ PACKAGES = ["snapshots", "environments", "hub"]
 
 ORDER = {
     "snapshots": [
-        "errors", "pages", "rows", "shapes", "patch", "changeset", "capture", "policy", "vfs",
-        "branch", "workspace", "deltas", "records", "nodes", "btree", "compare", "store",
+        "errors", "pages", "rows", "shapes", "patch", "changeset", "capture", "recording", "policy",
+        "vfs", "branch", "workspace", "deltas", "records", "nodes", "btree", "compare", "store",
     ],
     "environments": [
         "errors", "spec", "authoring", "trajectory", "chat", "faults", "horizons", "advantages",
