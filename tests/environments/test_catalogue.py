@@ -39,7 +39,12 @@ def test_a_pack_is_read_whole(pack: Path) -> None:
     assert read.policy.startswith("# The library desk")
     assert read.recipe.clock_ms == read.spec.clock.start_ms == 1_772_442_000_000
     tables = [(table.table, len(table.rows)) for table in read.recipe.rows]
-    assert tables == [("members", 3), ("members", 1), ("books", 6), ("loans", 4)]
+    # rows that name the same columns stand together
+    assert [(name, count) for name, count in tables if name != "members"] == [
+        ("books", 16), ("loans", 13)
+    ]  # fmt: skip
+    assert sum(count for name, count in tables if name == "members") == 12
+    assert list(dict.fromkeys(name for name, _ in tables)) == ["members", "books", "loans"]
 
 
 def test_what_is_read_builds(pack: Path, tmp_path: Path) -> None:
@@ -59,7 +64,7 @@ def test_parents_come_before_children_and_a_number_overrules(pack: Path) -> None
     (pack / "data" / "05-loans.jsonl").write_bytes((pack / "data" / "loans.jsonl").read_bytes())
     (pack / "data" / "loans.jsonl").unlink()
     order = [table.table for table in load_pack(pack).recipe.rows]
-    assert order == ["loans", "members", "members", "books"]
+    assert list(dict.fromkeys(order)) == ["loans", "members", "books"]
 
 
 def test_csv_fields_are_text_and_empty_ones_null(pack: Path) -> None:
