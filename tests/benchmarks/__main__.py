@@ -10,10 +10,15 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from tests.benchmarks import scoring, serving, storage
+from tests.benchmarks import confinement, scoring, serving, storage
 from tests.benchmarks.rows import Row
 
-BENCHMARKS = {"storage": storage.run, "scoring": scoring.run, "serving": serving.run}
+BENCHMARKS = {
+    "storage": storage.run,
+    "scoring": scoring.run,
+    "confinement": confinement.run,
+    "serving": serving.run,
+}
 
 
 def main() -> int:
