@@ -18,7 +18,7 @@ from hub.client import asks
 from hub.client.asynchronous import AsyncEpisode, AsyncGroup, AsyncHub
 from hub.client.blocking import Episode, Group, Hub
 from hub.client.errors import HubError, HubUnreachable
-from hub.client.local import local_hub
+from hub.client.local import hub_at, local_hub
 from hub.wire import CreateEpisode
 
 __all__ = [
@@ -39,5 +39,6 @@ __all__ = [
     "Transcript",
     "Window",
     "asks",
+    "hub_at",
     "local_hub",
 ]

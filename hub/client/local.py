@@ -40,6 +40,16 @@ def local_hub(*options: str) -> Iterator[str]:
             _stop(hub)
 
 
+@contextmanager
+def hub_at(url: str | None) -> Iterator[str]:
+    """The hub at that address, or without one a hub of one's own."""
+    if url is not None:
+        yield url
+        return
+    with local_hub() as address:
+        yield address
+
+
 def _address(hub: subprocess.Popen[str]) -> str:
     timer = threading.Timer(START_SECONDS, hub.kill)
     timer.start()
