@@ -29,11 +29,11 @@ from hub.curriculum import Curriculum
 from hub.errors import EpisodeGone, KeyReused, UnknownEpisode
 from hub.ids import new_id
 from hub.leases import Leases
-from hub.ledger import EpisodeRow, Records, RowQuery
+from hub.ledger import EpisodeRow, Records
 from hub.telemetry import Metrics, Readings, logger
 from hub.trajectories import Trajectories
 from hub.turns import Turns
-from hub.wire import CreateEpisode, Enrolment, EpisodeQuery
+from hub.wire import CreateEpisode, Enrolment
 
 KEPT_CLOSED = 256
 SEARCHED_FOR_MATCHES = 500
@@ -95,9 +95,16 @@ class Episodes:
         return await self.lookup(episode_id)
 
     async def begin(
-        self, request: CreateEpisode, ids: Sequence[str], group: str | None = None
+        self,
+        request: CreateEpisode,
+        ids: Sequence[str],
+        group: str | None = None,
+        beside: Callable[[], Awaitable[None]] | None = None,
     ) -> list[Episode]:
-        """Begin an episode for each id where the task begins, all or none of them."""
+        """Begin an episode for each id where the task begins, all or none of them.
+
+        What is written ``beside`` goes to the disk together with them.
+        """
         environment = (await self.environments.get(request.environment)).under(request.faults)
         horizon, training_step = await self.curriculum.settled(request)
         enrolments = {
@@ -125,16 +132,20 @@ class Episodes:
                     )
                     for each in ids
                 ),
+                *((beside(),) if beside else ()),
                 return_exceptions=True,
             )
         episodes = [each for each in begun if isinstance(each, Episode)]
-        if len(episodes) < len(ids):
+        failed = [each for each in begun if isinstance(each, BaseException)]
+        if failed:
             self.admission.release(len(ids))
             await asyncio.gather(*(each.close() for each in episodes), return_exceptions=True)
-            raise next(each for each in begun if isinstance(each, BaseException))
+            raise failed[0]
         for episode in episodes:
             self._enter(episode, request.lease_seconds)
-            self._happened("created", episode, task=request.task, seed=request.seed)
+        fields = {"group": group, "count": len(ids)} if group else {}
+        self._happened("created", episodes[0], task=request.task, seed=request.seed, **fields)
+        self.metrics.episode("created", len(ids) - 1)
         return episodes
 
     async def lookup(self, episode_id: str) -> Episode:
@@ -185,18 +196,6 @@ class Episodes:
             for told in self.when_closed:
                 await told(row, episode)
             self._ring()
-
-    async def index(self, query: EpisodeQuery) -> Sequence[EpisodeRow]:
-        """Index rows of episodes, in the order they were opened."""
-        return await self.ledger.rows(
-            RowQuery(
-                environment=query.environment,
-                status=query.status or "",
-                group=query.group,
-                after=int(query.after) if query.after.isdigit() else 0,
-                limit=query.limit,
-            )
-        )
 
     # Leases ----------------------------------------------------------------------------------
 

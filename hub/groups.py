@@ -37,18 +37,15 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     task: str
     instruction: str
+    tells_remaining: bool
     seed: int
-    horizon: int
     members: tuple[str, ...]
     """Ids of its episodes, in the order of their repetition."""
     policy_version: str | None
-    training_step: int | None
     schedule: str | None
     sampler: str | None
     faults: str | FaultPlan | None
     window: Window | None
-    lease_seconds: float
-    tells_remaining: bool
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,6 +105,10 @@ class Groups:
         found = await self._ledger.documents(GROUPS, after, limit)
         return [msgspec.json.decode(body, type=Group) for _, body in found]
 
+    async def first(self, group: Group) -> EpisodeRow | None:
+        """The row of its first member; the others were begun on the same terms."""
+        return await self._ledger.row(group.members[0])
+
     async def standing(self, group: Group) -> Standing:
         """The members' rewards, and what they teach."""
         found = {row.id: row for row in await self._ledger.members(group.id)}
@@ -126,39 +127,44 @@ class Groups:
         await asyncio.gather(*(self.episodes.close(member) for member in group.members))
 
     async def _begin(self, group_id: str, request: CreateGroup) -> Group:
-        environment, task = await self._task(request)
+        name, task_id = await self._task(request)
+        environment = await self.episodes.environments.get(name)
+        task = environment.pack.task(task_id)
         key = request.key
-        members = [
-            new_id("ep", None if key is None else f"{key}/{number}")
-            for number in range(request.size)
-        ]
-        wanted = CreateEpisode(
-            environment=environment,
-            task=task,
-            **{name: getattr(request, name) for name in Terms.__struct_fields__},
-        )
-        episodes = await self.episodes.begin(wanted, members, group_id)
-        first = episodes[0]
-        row = await self._ledger.row(first.id)
         group = Group(
             id=group_id,
-            environment=environment,
-            digest=first.environment.digest,
-            task=task,
-            instruction=first.task.instruction if first.task else "",
+            environment=name,
+            digest=environment.digest,
+            task=task_id,
+            instruction=task.instruction,
+            tells_remaining=task.tells_remaining,
+            members=tuple(
+                new_id("ep", None if key is None else f"{key}/{number}")
+                for number in range(request.size)
+            ),
             seed=request.seed,
-            horizon=first.horizon,
-            members=tuple(members),
             policy_version=request.policy_version,
-            training_step=row.enrolled.training_step if row else None,
             schedule=request.schedule,
             sampler=request.sampler,
             faults=request.faults,
             window=request.window,
-            lease_seconds=self.episodes.leases.seconds(first.id) or 0.0,
-            tells_remaining=first.task is not None and first.task.tells_remaining,
         )
-        await self._ledger.keep(GROUPS, group_id, msgspec.json.encode(group))
+        wanted = CreateEpisode(
+            environment=name,
+            task=task_id,
+            **{term: getattr(request, term) for term in Terms.__struct_fields__},
+        )
+        body = msgspec.json.encode(group)
+        try:
+            await self.episodes.begin(
+                wanted,
+                group.members,
+                group_id,
+                lambda: self._ledger.keep(GROUPS, group_id, body),
+            )
+        except BaseException:
+            await self._ledger.forget(GROUPS, group_id)
+            raise
         return self._remember(group)
 
     async def _task(self, request: CreateGroup) -> tuple[str, str]:

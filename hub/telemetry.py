@@ -151,8 +151,8 @@ class Metrics:
             self._codes.add(code)
         self._faults.labels(kind, code).inc()
 
-    def episode(self, event: str) -> None:
-        self._episodes.labels(event).inc()
+    def episode(self, event: str, count: int = 1) -> None:
+        self._episodes.labels(event).inc(count)
 
     def reward(self, environment: str, value: float) -> None:
         self._rewards.labels(environment).observe(value)

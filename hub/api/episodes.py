@@ -14,7 +14,7 @@ from environments.trajectory import Step
 from hub.api.routing import Route
 from hub.episodes import Episodes
 from hub.errors import body_of
-from hub.ledger import EpisodeRow
+from hub.ledger import EpisodeRow, RowQuery
 from hub.wire import (
     CallAnswer,
     CallResult,
@@ -65,7 +65,15 @@ async def create_episodes(episodes: Episodes, body: CreateEpisodes) -> EpisodeRe
 
 
 async def list_episodes(episodes: Episodes, query: EpisodeQuery) -> EpisodeList:
-    rows = await episodes.index(query)
+    rows = await episodes.ledger.rows(
+        RowQuery(
+            environment=query.environment,
+            status=query.status or "",
+            group=query.group,
+            after=int(query.after) if query.after.isdigit() else 0,
+            limit=query.limit,
+        )
+    )
     full = len(rows) == query.limit
     return EpisodeList(
         episodes=tuple(map(_summary, rows)), next=str(rows[-1].number) if full else None

@@ -7,27 +7,27 @@ from typing import Any
 from environments.errors import PackInvalid, UnknownEnvironment
 from hub.api.routing import Route
 from hub.groups import Group, Groups
+from hub.ledger import EpisodeRow
 from hub.training import CreateGroup, GroupDetail, GroupInfo, GroupList, GroupQuery, Member
 from hub.wire import Empty
 
 
 async def create_group(groups: Groups, body: CreateGroup) -> GroupInfo:
-    return _info(groups, await groups.create(body))
+    return await _info(groups, await groups.create(body))
 
 
 async def list_groups(groups: Groups, query: GroupQuery) -> GroupList:
     found = await groups.index(query.after, query.limit)
     full = len(found) == query.limit
-    return GroupList(
-        groups=tuple(_info(groups, group) for group in found), next=found[-1].id if full else None
-    )
+    infos = [await _info(groups, group) for group in found]
+    return GroupList(groups=tuple(infos), next=found[-1].id if full else None)
 
 
 async def show_group(groups: Groups, id: str) -> GroupDetail:
     group = await groups.get(id)
     standing = await groups.standing(group)
     return GroupDetail(
-        **_common(groups, group),
+        **_common(groups, group, standing.rows[0] if standing.rows else None),
         members=tuple(
             Member(
                 episode=row.id,
@@ -51,16 +51,21 @@ async def close_group(groups: Groups, id: str, body: Empty) -> GroupDetail:
     return await show_group(groups, id)
 
 
-def _info(groups: Groups, group: Group) -> GroupInfo:
-    return GroupInfo(**_common(groups, group))
+async def _info(groups: Groups, group: Group) -> GroupInfo:
+    return GroupInfo(**_common(groups, group, await groups.first(group)))
 
 
-def _common(groups: Groups, group: Group) -> dict[str, Any]:
-    names = set(GroupInfo.__struct_fields__) - {"episodes", "policy"}
+def _common(groups: Groups, group: Group, row: EpisodeRow | None) -> dict[str, Any]:
+    names = set(GroupInfo.__struct_fields__) & set(Group.__struct_fields__)
+    enrolled = row.enrolled if row else None
     return {
         **{name: getattr(group, name) for name in names},
         "episodes": group.members,
         "policy": _policy(groups, group),
+        "horizon": row.horizon if row else 0,
+        "training_step": enrolled.training_step if enrolled else None,
+        "lease_seconds": (enrolled and enrolled.lease_seconds)
+        or groups.episodes.tenure.lease_seconds,
     }
 
 

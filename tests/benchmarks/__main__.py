@@ -10,7 +10,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from tests.benchmarks import confinement, scoring, serving, storage
+from tests.benchmarks import confinement, scoring, serving, storage, training
 from tests.benchmarks.rows import Row
 
 BENCHMARKS = {
@@ -18,6 +18,7 @@ BENCHMARKS = {
     "scoring": scoring.run,
     "confinement": confinement.run,
     "serving": serving.run,
+    "training": training.run,
 }
 
 

@@ -16,9 +16,10 @@ import structlog
 from environments.errors import EnvironmentChanged, EpisodeClosed
 from hub.app import Hub
 from hub.errors import EpisodeGone, UnknownEpisode
+from hub.ledger import RowQuery
 from hub.settings import Durability, Settings
 from hub.telemetry import configure_logging
-from hub.wire import CreateEpisode, EpisodeQuery
+from hub.wire import CreateEpisode
 from tests.hub.served import PACKS
 
 pytestmark = pytest.mark.anyio
@@ -86,7 +87,7 @@ async def test_an_episode_whose_pack_changed_is_told_so_and_can_be_closed(packs:
         assert (await hub.seats.at("shop", "ann")).id != seat.id
         await hub.episodes.close(episode.id)
         await hub.episodes.close(episode.id)
-        rows = await hub.episodes.index(EpisodeQuery(status="closed"))
+        rows = await hub.ledger.rows(RowQuery(status="closed"))
         assert [row.id for row in rows] == [episode.id]
     (packs / "shop" / "environment.toml").unlink()
     async with opened(packs) as hub:
