@@ -288,8 +288,8 @@ class Interleaving(RuleBasedStateMachine):
 DEEP = settings.get_current_profile_name() == "evidence"
 TestInterleaving: Callable[[], Any] = Interleaving.TestCase
 Interleaving.TestCase.settings = settings(
-    max_examples=250 if DEEP else 60,
-    stateful_step_count=60 if DEEP else 35,
+    max_examples=250 if DEEP else 40,
+    stateful_step_count=60 if DEEP else 30,
     deadline=None,
     derandomize=not DEEP,
     database=None,
