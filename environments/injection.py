@@ -43,9 +43,12 @@ async def perform(
     Raises ``UnknownTool``, ``InvalidArguments`` and what the sandbox raises.
     """
     branch, moment, _, steps = standing
-    sent, arguments = arguments, understood(tool, arguments, steps)
+    plan = environment.faults
+    sent = arguments
+    if plan.rules:  # a look at every step so far
+        arguments = understood(tool, arguments, steps)
     environment.validate(tool, arguments)
-    if not environment.faults.rules or tool == WAIT:
+    if not plan.rules or tool == WAIT:
         return await environment.perform(branch, moment, tool, arguments)
     occasion = Occasion(
         seed=moment.seed,
@@ -55,7 +58,7 @@ async def perform(
         clock_ms=moment.clock_ms,
         start_ms=environment.pack.spec.clock.start_ms,
     )
-    fault = strike(environment.faults, environment.pack.faults, occasion)
+    fault = strike(plan, environment.pack.faults, occasion)
     if fault is None:
         return await environment.perform(branch, moment, tool, arguments)
     return await _Scene(environment, standing).meet(fault, tool, arguments)
