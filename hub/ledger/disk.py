@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
-import aiosqlite
 import msgspec
 import zstandard
 
-from environments.journal import Closed, JournalRecord, Opened
+from environments.journal import Closed, JournalRecord, Marked, Stepped
 from hub.errors import LedgerDamaged, LedgerFailed
 from hub.ledger.index import (
     Documents,
@@ -27,65 +26,82 @@ from hub.ledger.index import (
     RowQuery,
     awake,
     fold,
-    now_ms,
+    listed,
+    parked,
+    standing,
 )
-from hub.ledger.schema import APPEND, DOCUMENT, FORMAT, SCHEMA, SELECT
-from hub.ledger.writer import GroupWriter, Queued
+from hub.ledger.schema import APPEND, DOCUMENT, FORMAT, LIVE, PUT_ROW, SCHEMA, SELECT
+from hub.ledger.writer import GroupWriter
 
 COMPRESS_FROM_BYTES = 512
 PLAIN, COMPRESSED = b"\0", b"\1"
+APPENDED_BYTES = 1 << 24
+"""What one statement appends, about: SQLite takes no values of a gigabyte."""
 
 
-class _Append(msgspec.Struct):
+class _Append(msgspec.Struct, frozen=True, gc=False):
     episode_id: str
     record: JournalRecord
     body: bytes
 
 
-class _Statement(msgspec.Struct):
-    """A write beside the journal; ``row`` takes its place in memory (``None``: goes) after it."""
+class _Change(msgspec.Struct, frozen=True):
+    """A change of an index row that no record tells of."""
+
+    episode_id: str
+    change: Callable[[EpisodeRow], EpisodeRow]
+
+
+class _Statement(msgspec.Struct, frozen=True):
+    """A write beside the journal."""
 
     sql: str
     values: tuple[Any, ...]
-    rows: Mapping[str, EpisodeRow | None] = {}
 
 
-_Write = _Append | _Statement
+_Write = _Append | _Change | _Statement
 
 
 class Ledger:
-    """Records on disk: ``async with Ledger.open(path)``. Closing writes what is queued."""
+    """Records on disk: ``async with Ledger.open(path)``. Closing writes what is queued.
+
+    The rows of live episodes are in memory, where the writer's thread replaces them once they are
+    on disk; who reads them here reads one at a time, or a copy.
+    """
 
     keeps_pages = True
 
-    def __init__(self, connection: aiosqlite.Connection, live: Iterable[EpisodeRow]) -> None:
+    def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._rows = {row.id: row for row in live}
+        self._rows: dict[str, EpisodeRow] = {}
+        for found in connection.execute(LIVE):
+            row = EpisodeRow(*found)
+            status = standing(row.steps, row.horizon)
+            self._rows[row.id] = msgspec.structs.replace(row, status=status)
+        last = connection.execute("SELECT max(number), max(finished) FROM episodes").fetchone()
+        self._numbers, self._finishes = last[0] or 0, last[1] or 0
         self._roll = Roll()
         self._encoder = msgspec.msgpack.Encoder()
         self._decoder = msgspec.msgpack.Decoder(JournalRecord)
         self._compressor = zstandard.ZstdCompressor(level=1)
         self._writer: GroupWriter[_Write] = GroupWriter(self._commit)
-        self._numbers = 0
-        self._finishes = self._finished = 0  # given out, and on disk
 
     @classmethod
     @asynccontextmanager
     async def open(cls, path: Path, *, busy_seconds: float = 5.0) -> AsyncIterator[Ledger]:
         """Open or make the ledger at ``path``. Raises ``LedgerDamaged`` if it is none of ours."""
-        try:
-            async with aiosqlite.connect(path, timeout=busy_seconds) as connection:
-                await _prepare(connection, path)
-                ledger = cls(connection, ())
-                for row in await ledger._select("WHERE status NOT IN ('closed', 'parked')"):
-                    ledger._rows[row.id] = row
-                last = await ledger._fetch("SELECT max(number), max(finished) FROM episodes")
-                ledger._numbers, ledger._finishes = last[0][0] or 0, last[0][1] or 0
-                ledger._finished = ledger._finishes
-                async with ledger._writer.running():
-                    yield ledger
-        except sqlite3.DatabaseError as error:
-            raise LedgerDamaged(f"cannot open the ledger {path}: {error}") from error
+        with closing(
+            sqlite3.connect(
+                path, timeout=busy_seconds, isolation_level=None, check_same_thread=False
+            )
+        ) as connection:
+            try:
+                _prepare(connection, path)
+                ledger = cls(connection)
+            except sqlite3.DatabaseError as error:
+                raise LedgerDamaged(f"cannot open the ledger {path}: {error}") from error
+            async with ledger._writer.running():
+                yield ledger
 
     # Episodes --------------------------------------------------------------------------------
 
@@ -96,8 +112,8 @@ class Ledger:
 
     @property
     def finishes(self) -> int:
-        """The last place taken in the order of finishing."""
-        return self._finished
+        """How many episodes were closed so far."""
+        return self._finishes
 
     def unclosed(self) -> Sequence[EpisodeRow]:
         """The rows of the live ones."""
@@ -109,16 +125,7 @@ class Ledger:
 
     async def append(self, episode_id: str, record: JournalRecord) -> None:
         """Durable when it returns. Raises ``LedgerFailed``, and then nothing was recorded."""
-        self._writer.require_open()
-        if episode_id not in self._rows and not isinstance(record, Opened):
-            await self._recall(episode_id)
         await self._writer.put(_Append(episode_id, record, self._encoder.encode(record)))
-
-    async def _recall(self, episode_id: str) -> None:
-        """Take up the row of a closed or parked episode again: it may still be scored."""
-        row = await self.row(episode_id)
-        if row is not None:
-            self._rows[episode_id] = row
 
     async def records(self, episode_id: str) -> list[JournalRecord]:
         """All records of an episode, oldest first; empty if there are none."""
@@ -142,16 +149,20 @@ class Ledger:
 
     async def rows(self, query: RowQuery = RowQuery()) -> list[EpisodeRow]:  # noqa: B008 - frozen
         """Index rows with a number above ``after``, in the order they were opened."""
-        return await self._select(
+        if query.status in ("live", "truncated"):
+            return listed(self.unclosed(), query)
+        found = await self._select(
             "WHERE number > :after AND (:environment = '' OR environment = :environment) "
             "AND (:status = '' OR status = :status) AND (:group = '' OR grp = :group) "
             "ORDER BY number LIMIT :limit",
             msgspec.structs.asdict(query),
         )
+        return [self._rows.get(row.id, row) for row in found]
 
     async def members(self, group: str) -> list[EpisodeRow]:
         """The rows of a group, in the order they were opened."""
-        return await self._select("WHERE grp = ? ORDER BY number", (group,))
+        found = await self._select("WHERE grp = ? ORDER BY number", (group,))
+        return [self._rows.get(row.id, row) for row in found]
 
     async def finished(self, query: RowQuery = RowQuery()) -> list[EpisodeRow]:  # noqa: B008
         """Rows of closed episodes that finished after ``after``, in the order of finishing."""
@@ -165,19 +176,14 @@ class Ledger:
 
     async def park(self, episode_id: str) -> None:
         """Count an episode among the live no longer; its records wait. Raises ``LedgerFailed``."""
-        sql = "UPDATE episodes SET status = 'parked', updated_ms = ? WHERE id = ?"
-        values = (now_ms(), episode_id)
-        await self._writer.put(_Statement(sql, values, {episode_id: None}))
+        await self._writer.put(_Change(episode_id, parked))
 
     async def wake(self, episode_id: str) -> None:
         """Count a parked episode among the live again. Raises ``LedgerFailed``."""
         row = await self.row(episode_id)
         if row is None or row.status != "parked":
             return
-        row = awake(row)
-        sql = "UPDATE episodes SET status = ?, updated_ms = ? WHERE id = ?"
-        values = (row.status, row.updated_ms, row.id)
-        await self._writer.put(_Statement(sql, values, {episode_id: row}))
+        await self._writer.put(_Change(episode_id, awake))
 
     async def parked_before(self, updated_ms: int) -> list[str]:
         """Ids of episodes parked before that time, the longest first, some at a time."""
@@ -226,85 +232,120 @@ class Ledger:
         sql = "DELETE FROM documents WHERE kind = ? AND id = ?"
         await self._writer.put(_Statement(sql, (kind, id)))
 
-    async def _select(self, where: str, values: object = ()) -> list[EpisodeRow]:
+    async def _select(self, where: str, values: Any = ()) -> list[EpisodeRow]:
         return [EpisodeRow(*row) for row in await self._fetch(f"{SELECT} {where}", values)]
 
-    async def _fetch(self, sql: str, values: object = ()) -> Sequence[sqlite3.Row]:
-        return list(await self._connection.execute_fetchall(sql, values))
+    async def _fetch(self, sql: str, values: Any = ()) -> list[tuple[Any, ...]]:
+        return await self._writer.ask(lambda: self._connection.execute(sql, values).fetchall())
 
-    # The writer ------------------------------------------------------------------------------
+    # In the writer's thread ------------------------------------------------------------------
 
-    async def _commit(self, group: Sequence[Queued[_Write]]) -> None:
-        rows: dict[str, EpisodeRow | None] = {}
-        accepted: list[tuple[bytes, EpisodeRow]] = []
-        statements: list[_Statement] = []
-        for queued in group:
-            write = queued.item
-            if isinstance(write, _Statement):
-                statements.append(write)
-                rows.update(write.rows)
-                continue
+    def _commit(self, group: Sequence[_Write]) -> Sequence[Exception | None]:
+        batch = _Batch(self._numbers, self._finishes)
+        outcomes: list[Exception | None] = []
+        for write in group:
             try:
-                row = self._fold(rows.get(write.episode_id), write)
+                self._take(batch, write)
+                outcomes.append(None)
             except LedgerFailed as error:
-                queued.settle(error)
-                continue
-            rows[write.episode_id] = row
-            accepted.append((write.body, row))
-        try:
-            await self._write(accepted, statements)
-        except sqlite3.Error as error:
-            for queued in group:
-                queued.settle(
-                    LedgerFailed(
-                        f"the ledger could not be written: {error}",
-                        hint="nothing of it happened; look at the disk and retry",
-                    )
-                )
-            return
-        for episode_id, kept in rows.items():
-            if kept is None or kept.status == "closed":
+                outcomes.append(error)
+        self._execute(batch)
+        self._numbers, self._finishes = batch.numbers, batch.finishes
+        for episode_id, row in batch.rows.items():
+            if row.status in ("closed", "parked"):
                 self._rows.pop(episode_id, None)
             else:
-                self._rows[episode_id] = kept
-        self._finished = self._finishes
-        for queued in group:
-            queued.settle()
+                self._rows[episode_id] = row
+        return outcomes
 
-    def _fold(self, row: EpisodeRow | None, write: _Append) -> EpisodeRow:
-        row = row or self._rows.get(write.episode_id)
+    def _take(self, batch: _Batch, write: _Write) -> None:
+        if isinstance(write, _Statement):
+            batch.statements.append((write.sql, write.values))
+            return
+        row = batch.rows.get(write.episode_id) or self._known(write.episode_id)
+        if isinstance(write, _Append):
+            row = self._folded(batch, row, write)
+            batch.records.append((row, write.body))
+            unsaid = not isinstance(write.record, (Stepped, Marked))
+        elif row is None:
+            raise LedgerFailed(f"there is no episode {write.episode_id}")
+        else:
+            row, unsaid = write.change(row), True
+        batch.rows[row.id] = row
+        if unsaid:
+            batch.indexed.add(row.id)
+
+    def _folded(self, batch: _Batch, row: EpisodeRow | None, write: _Append) -> EpisodeRow:
         if row is not None:
             row = fold(row, row.number, write.episode_id, write.record)
         else:
-            row = fold(None, self._numbers + 1, write.episode_id, write.record)
-            self._numbers += 1
+            row = fold(None, batch.numbers + 1, write.episode_id, write.record)
+            batch.numbers += 1
             row = self._roll.enrolled(row)
         if isinstance(write.record, Closed) and row.finished is None:
-            self._finishes += 1
-            row = msgspec.structs.replace(row, finished=self._finishes)
+            batch.finishes += 1
+            row = msgspec.structs.replace(row, finished=batch.finishes)
         return row
 
-    async def _write(
-        self, records: Sequence[tuple[bytes, EpisodeRow]], statements: Sequence[_Statement]
-    ) -> None:
-        try:
-            if records:
-                # the generator runs in the connection's thread: compression is off the event loop
-                await self._connection.executemany(APPEND, self._packed(records))
-            for statement in statements:
-                await self._connection.execute(statement.sql, statement.values)
-            await self._connection.commit()
-        except BaseException:
-            await asyncio.shield(self._connection.rollback())
-            raise
+    def _known(self, episode_id: str) -> EpisodeRow | None:
+        """The row of an episode; a closed or parked one may still be scored, or taken up again."""
+        live = self._rows.get(episode_id)
+        if live is not None:
+            return live
+        found = self._connection.execute(f"{SELECT} WHERE id = ?", (episode_id,)).fetchone()
+        return EpisodeRow(*found) if found else None
 
-    def _packed(self, records: Iterable[tuple[bytes, EpisodeRow]]) -> Iterator[tuple[Any, ...]]:
-        for body, row in records:
-            if len(body) < COMPRESS_FROM_BYTES:
-                packed = PLAIN + body
-            else:
+    def _execute(self, batch: _Batch) -> None:
+        """Durable when it returns: all of it or nothing."""
+        statements = [
+            *self._appends(batch.records),
+            *((PUT_ROW, msgspec.structs.astuple(batch.rows[each])) for each in batch.indexed),
+            *batch.statements,
+        ]
+        if len(statements) == 1:  # is a transaction by itself
+            self._connection.execute(*statements[0])
+        elif statements:
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                for sql, values in statements:
+                    self._connection.execute(sql, values)
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    def _appends(self, records: Sequence[tuple[EpisodeRow, bytes]]) -> Iterator[_Bound]:
+        """Statements that add records, each with its episode's row after it."""
+        places: list[tuple[int, ...]] = []
+        stored: list[bytes] = []
+        offset = 1
+        for row, body in records:
+            packed = PLAIN + body
+            if len(body) >= COMPRESS_FROM_BYTES:
                 packed = COMPRESSED + self._compressor.compress(body)
-            yield (packed, *msgspec.structs.astuple(row))
+            places.append((row.number, row.steps, row.updated_ms, offset, len(packed)))
+            stored.append(packed)
+            offset += len(packed)
+            if offset > APPENDED_BYTES:
+                yield APPEND, (b"".join(stored), msgspec.json.encode(places).decode())
+                places, stored, offset = [], [], 1
+        if places:
+            yield APPEND, (b"".join(stored), msgspec.json.encode(places).decode())
+
+
+_Bound = tuple[str, tuple[Any, ...]]
+
+
+class _Batch:
+    """One group on its way to the disk, and what will hold once it is there."""
+
+    def __init__(self, numbers: int, finishes: int) -> None:
+        self.numbers, self.finishes = numbers, finishes
+        self.rows: dict[str, EpisodeRow] = {}
+        self.records: list[tuple[EpisodeRow, bytes]] = []
+        self.indexed: set[str] = set()
+        self.statements: list[_Bound] = []
 
 
 def _pack(body: bytes) -> bytes:
@@ -318,13 +359,13 @@ def _unpack(stored: bytes) -> bytes:
     return zstandard.ZstdDecompressor().decompress(body) if stored[:1] == COMPRESSED else body
 
 
-async def _prepare(connection: aiosqlite.Connection, path: Path) -> None:
-    await connection.execute("PRAGMA journal_mode = WAL")
-    await connection.execute("PRAGMA synchronous = FULL")
-    version = next(iter(await connection.execute_fetchall("PRAGMA user_version")))[0]
-    tables = next(iter(await connection.execute_fetchall("SELECT count(*) FROM sqlite_schema")))[0]
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
     if version == 0 and tables == 0:
-        await connection.executescript(f"BEGIN; {SCHEMA} COMMIT;")
+        connection.executescript(f"BEGIN; {SCHEMA} COMMIT;")
     elif version != FORMAT:
         raise LedgerDamaged(
             f"{path} has ledger format {version}, this hub writes {FORMAT}",

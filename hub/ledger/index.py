@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
@@ -115,8 +116,7 @@ def fold(row: EpisodeRow | None, number: int, episode_id: str, record: JournalRe
     match record:
         case Stepped():
             steps = record.step.index + 1
-            status = "truncated" if steps >= row.horizon else "live"
-            changed.update(steps=steps, status=status)
+            changed.update(steps=steps, status=standing(steps, row.horizon))
         case Rewound():
             changed.update(steps=record.steps, status="live", reward=None, outcome=None)
         case Scored():
@@ -128,8 +128,31 @@ def fold(row: EpisodeRow | None, number: int, episode_id: str, record: JournalRe
 
 def awake(row: EpisodeRow) -> EpisodeRow:
     """A parked row, taken up again."""
-    status: Status = "truncated" if row.steps >= row.horizon else "live"
+    status = standing(row.steps, row.horizon)
     return msgspec.structs.replace(row, status=status, updated_ms=now_ms())
+
+
+def parked(row: EpisodeRow) -> EpisodeRow:
+    """A row that waits for somebody to come back."""
+    return msgspec.structs.replace(row, status="parked", updated_ms=now_ms())
+
+
+def standing(steps: int, horizon: int) -> Status:
+    """The status of an episode that is neither closed nor parked."""
+    return "truncated" if steps >= horizon else "live"
+
+
+def listed(rows: Iterable[EpisodeRow], query: RowQuery) -> list[EpisodeRow]:
+    """What of ``rows`` the query asks for, in the order the episodes were opened."""
+    found = (
+        row
+        for row in rows
+        if row.number > query.after
+        and query.environment in ("", row.environment)
+        and query.status in ("", row.status)
+        and query.group in ("", row.group)
+    )
+    return heapq.nsmallest(query.limit, found, key=lambda row: row.number)
 
 
 class Roll:

@@ -18,7 +18,8 @@ from hub.ledger.index import (
     RowQuery,
     awake,
     fold,
-    now_ms,
+    listed,
+    parked,
 )
 
 KEPT_CLOSED = 10_000
@@ -80,15 +81,7 @@ class NullJournal:
         return self._rows.get(episode_id)
 
     async def rows(self, query: RowQuery = RowQuery()) -> list[EpisodeRow]:  # noqa: B008 - frozen
-        found = (
-            row
-            for row in self._rows.values()
-            if row.number > query.after
-            and query.environment in ("", row.environment)
-            and query.status in ("", row.status)
-            and query.group in ("", row.group)
-        )
-        return sorted(found, key=lambda row: row.number)[: query.limit]
+        return listed(self._rows.values(), query)
 
     async def members(self, group: str) -> list[EpisodeRow]:
         return await self.rows(RowQuery(group=group, limit=len(self._rows)))
@@ -105,8 +98,7 @@ class NullJournal:
         return list(itertools.islice(fitting, query.limit))
 
     async def park(self, episode_id: str) -> None:
-        row = self._rows[episode_id]
-        self._rows[episode_id] = msgspec.structs.replace(row, status="parked", updated_ms=now_ms())
+        self._rows[episode_id] = parked(self._rows[episode_id])
 
     async def wake(self, episode_id: str) -> None:
         row = self._rows.get(episode_id)

@@ -1,8 +1,12 @@
-"""The ledger's tables, and the statements of its journal."""
+"""The ledger's tables, and the statements of its journal.
+
+A step writes nothing but its record. The index row of an episode is written when it is opened,
+rewound, scored, parked or closed; between those, its last record says how many steps it has.
+"""
 
 from __future__ import annotations
 
-FORMAT = 2
+FORMAT = 3
 
 FIELDS = (
     "number",
@@ -24,7 +28,6 @@ FIELDS = (
 SET_ONCE = ("number", "id", "environment", "grp", "enrolment")
 
 COLUMNS = ", ".join(FIELDS)
-_NEW = ", ".join(f"new.{name}" for name in FIELDS)
 _CHANGED = ", ".join(f"{name} = excluded.{name}" for name in FIELDS if name not in SET_ONCE)
 
 SCHEMA = f"""
@@ -50,6 +53,8 @@ CREATE UNIQUE INDEX episodes_by_finish ON episodes (finished) WHERE finished IS 
 CREATE TABLE records (
     position INTEGER PRIMARY KEY,
     episode INTEGER NOT NULL,
+    steps INTEGER NOT NULL,
+    updated_ms INTEGER NOT NULL,
     body BLOB NOT NULL
 ) STRICT;
 CREATE INDEX records_by_episode ON records (episode, position);
@@ -65,17 +70,27 @@ CREATE TABLE documents (
     body BLOB NOT NULL,
     PRIMARY KEY (kind, id)
 ) STRICT;
--- a record and the index row after it, in one statement: every statement of a group is a trip
--- to the connection's thread and back
-CREATE VIEW journal AS SELECT NULL AS body, {COLUMNS} FROM episodes;
-CREATE TRIGGER journal_append INSTEAD OF INSERT ON journal BEGIN
-    INSERT INTO records (episode, body) VALUES (new.number, new.body);
-    INSERT INTO episodes ({COLUMNS}) VALUES ({_NEW})
-    ON CONFLICT (number) DO UPDATE SET {_CHANGED};
-END;
 PRAGMA user_version = {FORMAT};
 """
 
 SELECT = f"SELECT {COLUMNS} FROM episodes"
-APPEND = f"INSERT INTO journal (body, {COLUMNS}) VALUES (?{', ?' * len(FIELDS)})"
+_OF_LAST = {"steps": "last.steps", "updated_ms": "max(episodes.updated_ms, last.updated_ms)"}
+LIVE = f"""
+SELECT {", ".join(_OF_LAST.get(name, name) for name in FIELDS)}
+FROM episodes, records AS last
+WHERE status NOT IN ('closed', 'parked')
+    AND last.position = (SELECT max(position) FROM records WHERE episode = number)
+ORDER BY number
+"""
+# many records in one statement: each statement, and each row of an executemany, lets go of the
+# interpreter and has to wait for the event loop to get it back
+APPEND = """
+INSERT INTO records (episode, steps, updated_ms, body)
+SELECT value ->> 0, value ->> 1, value ->> 2, substr(?1, value ->> 3, value ->> 4)
+FROM json_each(?2)
+"""
+PUT_ROW = f"""
+INSERT INTO episodes ({COLUMNS}) VALUES (?{", ?" * (len(FIELDS) - 1)})
+ON CONFLICT (number) DO UPDATE SET {_CHANGED}
+"""
 DOCUMENT = "INSERT OR REPLACE INTO documents (kind, id, body) VALUES (?, ?, ?)"

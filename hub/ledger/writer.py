@@ -1,11 +1,13 @@
-"""Group commit: one task drains what has queued up meanwhile, so that many share one fsync."""
+"""Group commit: what has queued up while one group is written is the next, and shares its fsync."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
-from typing import Generic, TypeVar
+import queue
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -16,85 +18,145 @@ LINGER_SECONDS = 0.001
 """How long a group waits for company, while it is not alone: a commit costs as much for ten."""
 
 Item = TypeVar("Item")
+T = TypeVar("T")
 
 
-class Queued(msgspec.Struct, Generic[Item]):
-    """Something to be made durable, and who waits for it."""
+class _Outcome(asyncio.Future[Any]):
+    """What becomes of something on its way to the disk. Nobody can take it back: a task that is
+    cancelled while it waits hears of that once it can hear the outcome."""
 
-    item: Item
-    done: asyncio.Future[None]
+    def cancel(self, msg: Any = None) -> bool:
+        return False
 
-    def settle(self, error: LedgerFailed | None = None) -> None:
-        """Tell who waits; the first word counts."""
-        if self.done.done():  # refused already, or its caller no longer waits
-            return
-        if error is None:
-            self.done.set_result(None)
-        else:
-            self.done.set_exception(error)
+
+class _Queued(msgspec.Struct, Generic[Item], frozen=True, gc=False):
+    """An item to write, or a question to answer, and who waits for it."""
+
+    outcome: _Outcome
+    item: Item | None = None
+    question: Callable[[], Any] | None = None
+
+
+_Settled = tuple[_Outcome, Any, Exception | None]
 
 
 class GroupWriter(Generic[Item]):
-    """Items go to ``commit`` in the order they came, many at once; it settles each of them."""
+    """A thread that owns a database: items go to ``commit`` in the order they came, many at once.
 
-    def __init__(self, commit: Callable[[Sequence[Queued[Item]]], Awaitable[None]]) -> None:
+    ``commit`` runs in the thread, makes them durable and answers for each ``None`` or why not.
+    While it waits for the disk the event loop goes on.
+    """
+
+    def __init__(self, commit: Callable[[Sequence[Item]], Sequence[Exception | None]]) -> None:
         self._commit = commit
-        self._queue: list[Queued[Item]] = []
-        self._wake = asyncio.Event()
+        self._queued: list[_Queued[Item]] = []
+        self._inbox: queue.SimpleQueue[list[_Queued[Item]]] = queue.SimpleQueue()
+        self._loop = asyncio.get_running_loop()
+        self._company = False
         self._closing = False
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Write while the body runs; what is queued by its end is written before this returns."""
-        task = asyncio.create_task(self._write(), name="ledger-writer")
+        ended = _Outcome(loop=self._loop)
+        thread = threading.Thread(target=self._run, args=(ended,), name="ledger-writer")
+        thread.start()
         try:
             yield
         finally:
             self._closing = True
-            self._wake.set()
-            await task
+            self._hand_over()
+            self._inbox.put([])
+            try:
+                await ended
+            finally:
+                thread.join()
 
     async def put(self, item: Item) -> None:
-        """Durable when it returns. Raises ``LedgerFailed``, and then nothing was written."""
-        self.require_open()
-        done = asyncio.get_running_loop().create_future()
-        self._queue.append(Queued(item, done))
-        self._wake.set()
+        """Durable when it returns. Raises ``LedgerFailed``, and then nothing was written.
+
+        Who is cancelled meanwhile learns first what became of the item, or memory and disk would
+        part ways; the cancellation is delivered at the next await.
+        """
+        outcome = self._queue(item=item)
         try:
-            await asyncio.shield(done)
+            await outcome
         except asyncio.CancelledError:
-            # it is on its way to the disk: the caller must learn what became of it, or memory and
-            # ledger part ways. The cancellation is delivered at the next await.
-            await _outcome(done)
+            outcome.result()
             if task := asyncio.current_task():
                 task.uncancel()
                 task.cancel()
 
-    def require_open(self) -> None:
-        """Raises ``LedgerFailed`` once the ledger is closing."""
+    async def ask(self, question: Callable[[], T]) -> T:
+        """The answer of ``question``, asked in the thread, after what was put before."""
+        outcome = self._queue(question=question)
+        self._hand_over()
+        answer: T = await outcome
+        return answer
+
+    # On the event loop -----------------------------------------------------------------------
+
+    def _queue(
+        self, item: Item | None = None, question: Callable[[], Any] | None = None
+    ) -> _Outcome:
         if self._closing:
             raise LedgerFailed("the ledger is closing", hint="the hub is shutting down; retry")
+        outcome = _Outcome(loop=self._loop)
+        if not self._queued:
+            if self._company:
+                self._loop.call_later(LINGER_SECONDS, self._hand_over)
+            else:
+                self._loop.call_soon(self._hand_over)
+        self._queued.append(_Queued(outcome, item, question))
+        return outcome
 
-    async def _write(self) -> None:
-        company = False
-        while True:
-            await self._wake.wait()
-            if company and not self._closing:
-                await asyncio.sleep(LINGER_SECONDS)
-            group, self._queue = self._queue[:MAX_GROUP], self._queue[MAX_GROUP:]
-            if not self._queue:
-                self._wake.clear()
-            company = len(group) > 1
-            if group:
-                await self._commit(group)
-            elif self._closing:
-                return
-            if self._closing:
-                self._wake.set()
+    def _hand_over(self) -> None:
+        if self._queued:
+            self._company = len(self._queued) > 1
+            self._inbox.put(self._queued)
+            self._queued = []
+
+    def _settle(self, settled: Sequence[_Settled]) -> None:
+        for outcome, answer, error in settled:
+            if error is None:
+                outcome.set_result(answer)
+            else:
+                outcome.set_exception(error)
+
+    # In the thread ---------------------------------------------------------------------------
+
+    def _run(self, ended: _Outcome) -> None:
+        last = False
+        while not last:
+            group = self._inbox.get()
+            last = not group
+            while not last and len(group) < MAX_GROUP and not self._inbox.empty():
+                more = self._inbox.get()
+                last = not more
+                group += more
+            settled = [*self._written([q for q in group if q.question is None])]
+            settled += [_answered(q) for q in group if q.question is not None]
+            self._loop.call_soon_threadsafe(self._settle, settled)
+        self._loop.call_soon_threadsafe(ended.set_result, None)
+
+    def _written(self, group: Sequence[_Queued[Item]]) -> Sequence[_Settled]:
+        if not group:
+            return ()
+        errors: Sequence[Exception | None]
+        try:
+            errors = self._commit([queued.item for queued in group])  # type: ignore[misc]
+        except Exception as error:  # noqa: BLE001 - the thread must live, or every write hangs
+            failed = LedgerFailed(
+                f"the ledger could not be written: {error}",
+                hint="nothing of it happened; look at the disk and retry",
+            )
+            errors = [failed] * len(group)
+        return [(q.outcome, None, error) for q, error in zip(group, errors, strict=True)]
 
 
-async def _outcome(done: asyncio.Future[None]) -> None:
-    while not done.done():
-        with suppress(asyncio.CancelledError):
-            await asyncio.wait([done])
-    done.result()
+def _answered(queued: _Queued[Any]) -> _Settled:
+    assert queued.question is not None
+    try:
+        return queued.outcome, queued.question(), None
+    except Exception as error:  # noqa: BLE001 - whoever asked is told
+        return queued.outcome, None, error

@@ -13,7 +13,7 @@ from environments.journal import Closed, JournalRecord, Marked, Opened, Rewound,
 from environments.sandbox.wire import Moment
 from environments.trajectory import Reward, Step
 from hub.errors import LedgerDamaged, LedgerFailed
-from hub.ledger import Ledger, NullJournal, RowQuery
+from hub.ledger import Ledger, NullJournal, RowQuery, disk
 
 pytestmark = pytest.mark.anyio
 
@@ -79,6 +79,41 @@ async def test_status_follows_the_horizon_and_a_reset(tmp_path: Path) -> None:
         row = await ledger.row("ep-a")
         assert row is not None
         assert (row.status, row.steps, row.task, row.horizon) == ("live", 0, "last-cup", 9)
+
+
+async def test_the_index_knows_of_steps_that_only_records_tell_of(tmp_path: Path) -> None:
+    """A step writes no index row: the rows of live episodes are made from their last records."""
+    path = tmp_path / "l"
+    async with Ledger.open(path) as ledger:
+        for each in ("ep-a", "ep-b", "ep-c"):
+            await ledger.append(each, opened(horizon=2))
+            await ledger.append(each, stepped(0))
+        await ledger.append("ep-b", stepped(1))
+        await ledger.park("ep-c")
+        before = await ledger.rows()
+        assert [row.status for row in before] == ["live", "truncated", "parked"]
+        assert [row.steps for row in before] == [1, 2, 1]
+    async with Ledger.open(path) as ledger:
+        assert await ledger.rows() == before
+        assert await ledger.rows(RowQuery(limit=2)) == before[:2]
+        for row in before:
+            assert await ledger.rows(RowQuery(status=row.status)) == [row]
+        assert ledger.live == 2
+        await ledger.wake("ep-c")
+        await ledger.append("ep-c", stepped(1))
+        assert [row.steps for row in await ledger.rows()] == [1, 2, 2]
+        assert ledger.live == 3
+
+
+async def test_a_group_larger_than_a_statement_is_still_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk, "APPENDED_BYTES", 600)
+    async with Ledger.open(tmp_path / "l") as ledger:
+        await ledger.append("ep-a", opened())
+        records = [stepped(0), stepped(1, size=300), Marked("m1"), stepped(2)]
+        await asyncio.gather(*(ledger.append("ep-a", record) for record in records))
+        assert await ledger.records("ep-a") == [opened(), *records]
 
 
 async def test_many_appends_share_commits_and_each_is_there_once(tmp_path: Path) -> None:
