@@ -107,7 +107,7 @@ class Worker(asyncio.Protocol):
         self._received = bytearray()
         self._asked = 0
         self._questions: deque[Question] = deque()  # the first is the one it works on
-        self._recalled: set[int] = set()
+        self._recalled: dict[int, float] = {}  # seconds that each may take
         self._began = 0.0
         self._deadline: asyncio.TimerHandle | None = None
         self._patience: asyncio.TimerHandle | None = None
@@ -212,8 +212,7 @@ class Worker(asyncio.Protocol):
             self._reject(f"its answer is malformed: {error}")
             return
         if reply.id in self._recalled:
-            self._recalled.remove(reply.id)  # whoever asked has asked somebody else
-            self._free(self)
+            self._answer_late(reply)
             return
         if not self._questions:
             self._reject("it spoke without being asked")
@@ -232,6 +231,8 @@ class Worker(asyncio.Protocol):
         self.took_seconds = self._loop.time() - self._began
         if self._questions:
             self._begin()
+        elif self._recalled:
+            self._begin_recalled()
         if not question.answer.done():
             question.answer.set_result(answer)
         self._free(self)  # who waits next is served before anything else happens
@@ -244,6 +245,24 @@ class Worker(asyncio.Protocol):
         if len(self._questions) > 1:
             self._patience = self._loop.call_later(_PATIENCE_SECONDS, self._recall)
 
+    def _begin_recalled(self) -> None:
+        """It comes to what nobody waits for; that may never end either."""
+        seconds = max(self._recalled.values())
+        self._deadline = self._loop.call_later(seconds, self._end, "deadline")
+
+    def _answer_late(self, reply: wire.Reply) -> None:
+        """Whoever asked has asked somebody else: it tells no more than whether to go on."""
+        del self._recalled[reply.id]
+        self._stop_timers()
+        if self._recalled:
+            self._begin_recalled()
+        try:
+            sound = not (reply.refused or wire.decode_report(reply.payload).spoiled)
+        except (msgspec.MsgspecError, RecursionError):
+            sound = False
+        self.spoiled = self.spoiled or not sound
+        self._free(self)
+
     def _recall(self) -> None:
         """The first question takes long: let those behind it be asked elsewhere.
 
@@ -253,7 +272,7 @@ class Worker(asyncio.Protocol):
         self._patience = None
         while len(self._questions) > 1:
             question = self._questions.pop()
-            self._recalled.add(question.id)
+            self._recalled[question.id] = question.seconds
             self.known.distrust(question.slot)
             question.fail(Overtaken())
 
