@@ -1,7 +1,8 @@
-"""Asking a language model for a structured answer, over any OpenAI-compatible endpoint.
+"""Asking a language model, over any OpenAI-compatible endpoint: for a structured answer, or for the
+next message of a chat with tools.
 
-The answer is decoded into a struct and nothing else comes back: text that does not fit is asked
-for again with the reason, a busy or absent endpoint is tried again with growing pauses. What
+A structured answer is decoded into a struct and nothing else comes back: text that does not fit is
+asked for again with the reason. A busy or absent endpoint is tried again with growing pauses. What
 cannot be had in the end is an infrastructure fault, never an answer that was made up.
 """
 
@@ -10,8 +11,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, TypeVar
 
 import anyio
 import msgspec
@@ -113,6 +115,17 @@ class _Completion(msgspec.Struct):
         return (self.choices[0].message.content or "") if self.choices else ""
 
 
+class _Turn(msgspec.Struct):
+    message: dict[str, Any]
+
+
+class _Chat(msgspec.Struct):
+    """A chat completion whose message is taken as it is."""
+
+    choices: Annotated[list[_Turn], msgspec.Meta(min_length=1)]
+    usage: _Tokens | None = None
+
+
 class Llm:
     """A model behind an endpoint: ``async with Llm(endpoint) as llm``. Holds one HTTP client."""
 
@@ -147,14 +160,9 @@ class Llm:
         talk, usage, problem = list(messages), Usage(), ""
         for _ in range(self.endpoint.attempts):
             started = time.perf_counter()
-            completion = await self._completion(talk, kind)
-            tokens = completion.usage or _Tokens()
-            usage += Usage(
-                requests=1,
-                prompt_tokens=tokens.prompt_tokens or 0,
-                completion_tokens=tokens.completion_tokens or 0,
-                seconds=time.perf_counter() - started,
-            )
+            asked = self._wanted(msgspec.to_builtins(talk))
+            completion = await self._completion(partial(self._posted, asked, kind), _Completion)
+            usage += _usage(completion.usage, started)
             try:
                 return msgspec.json.decode(json_in(completion.text), type=kind), usage
             except msgspec.DecodeError as error:  # of which a ValidationError is one
@@ -171,9 +179,21 @@ class Llm:
             hint="ask a model that keeps to a JSON schema",
         )
 
-    async def _completion(
-        self, messages: Sequence[ChatMessage], kind: type[msgspec.Struct]
-    ) -> _Completion:
+    async def chat(
+        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] = ()
+    ) -> tuple[dict[str, Any], Usage]:
+        """The model's next message, with the calls of ``tools`` it makes, and what it cost.
+
+        Raises ``LlmUnavailable``.
+        """
+        wanted = self._wanted(list(messages))
+        if tools:
+            wanted["tools"] = list(tools)
+        started = time.perf_counter()
+        completion = await self._completion(partial(self._create, wanted), _Chat)
+        return completion.choices[0].message, _usage(completion.usage, started)
+
+    async def _completion(self, post: Callable[[], Awaitable[bytes]], kind: type[T]) -> T:
         """One completion, asked for again while the endpoint is busy or away."""
         import openai
 
@@ -181,7 +201,9 @@ class Llm:
         for attempt in range(self.endpoint.attempts):
             pause = self.endpoint.pause_seconds * 2**attempt
             try:
-                return await self._request(messages, kind)
+                async with self._limiter:
+                    content = await post()
+                return msgspec.json.decode(content, type=kind)
             except openai.APIStatusError as error:
                 problem = _words(error)
                 if error.status_code < 500 and error.status_code not in _BUSY:
@@ -195,37 +217,42 @@ class Llm:
                 await self._sleep(min(pause, self.endpoint.longest_pause_seconds))
         raise self._unavailable(f"gave nothing in {self.endpoint.attempts} attempts: {problem}")
 
-    async def _request(
-        self, messages: Sequence[ChatMessage], kind: type[msgspec.Struct]
-    ) -> _Completion:
-        wanted: dict[str, Any] = {
-            "model": self.endpoint.model,
-            "messages": msgspec.to_builtins(messages),
-        }
+    def _wanted(self, messages: list[Any]) -> dict[str, Any]:
+        wanted: dict[str, Any] = {"model": self.endpoint.model, "messages": messages}
         if self.endpoint.temperature is not None:
             wanted["temperature"] = self.endpoint.temperature
-        async with self._limiter:
-            content = await self._posted(wanted, kind)
-        return msgspec.json.decode(content, type=_Completion)
+        return wanted
+
+    async def _create(self, wanted: dict[str, Any]) -> bytes:
+        create = self._client.chat.completions.with_raw_response.create
+        return bytes((await create(**wanted)).content)
 
     async def _posted(self, wanted: dict[str, Any], kind: type[msgspec.Struct]) -> bytes:
         """The body of the answer; without the schema once the endpoint has refused one."""
         import openai
 
-        create = self._client.chat.completions.with_raw_response.create
         if self._takes_schema:
             try:
-                answered = await create(**wanted, response_format=_format(kind))
-                return bytes(answered.content)
+                return await self._create({**wanted, "response_format": _format(kind)})
             except (openai.BadRequestError, openai.UnprocessableEntityError):
                 self._takes_schema = False  # many servers know no schemas; the prompt has it too
-        return bytes((await create(**wanted)).content)
+        return await self._create(wanted)
 
     def _unavailable(self, what: str) -> LlmUnavailable:
         return LlmUnavailable(
             f"{self.endpoint.model} at {self.endpoint.base_url} {what}",
             hint="check the endpoint's address, key and model, or try again later",
         )
+
+
+def _usage(tokens: _Tokens | None, started: float) -> Usage:
+    tokens = tokens or _Tokens()
+    return Usage(
+        requests=1,
+        prompt_tokens=tokens.prompt_tokens or 0,
+        completion_tokens=tokens.completion_tokens or 0,
+        seconds=time.perf_counter() - started,
+    )
 
 
 def schema_of(kind: type[msgspec.Struct]) -> dict[str, Any]:

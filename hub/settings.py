@@ -58,6 +58,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     judge_model: str = ""
     judge_key: str = ""
 
+    model_url: str = ""
+    """An OpenAI-compatible endpoint whose model plays where ``envhub eval`` says so."""
+    model_name: str = ""
+    model_key: str = ""
+
     @property
     def roots(self) -> tuple[Path, ...]:
         """Where packs are looked for, the shipped ones first."""

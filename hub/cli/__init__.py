@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import typer
 
 from environments.errors import EnvhubError
-from hub.cli import checking, doctor, packs, serving, verifying
+from hub.cli import checking, doctor, evaluating, packs, serving, verifying
 from hub.cli.output import complain
 from hub.settings import SettingsInvalid
 from snapshots.errors import SnapshotsError
@@ -28,6 +28,7 @@ packs.register(app)
 checking.register(app)
 serving.register(app)
 verifying.register(app)
+evaluating.register(app)
 doctor.register(app)
 
 

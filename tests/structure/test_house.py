@@ -24,7 +24,7 @@ ORDER = {
         "llm", "assertions", "datafiles", "catalogue", "sampling", "scaffold", "runtimes",
         "sandbox", "verifier", "journal", "timeline", "unhurried", "opened", "joint", "world",
         "environment", "injection", "episode", "record", "oracle", "notebook", "replay",
-        "comparison", "check",
+        "comparison", "check", "evaluation",
     ],
     "hub": [
         "settings", "wire", "training", "errors", "data_dir", "judging", "telemetry", "ids",
