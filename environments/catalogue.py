@@ -31,6 +31,8 @@ SHIPPED: Final = Path(__file__).parent / "packs"
 
 MANIFEST: Final = "environment.toml"
 PACK_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+_SCRIPTS = ("schema.sql", "data.sql")
+_SCRIPT = re.compile(r"\bscript ([12])\b")
 _UNKNOWN_FIELD = re.compile(r"unknown field `([^`]*)`")
 _AT = re.compile(r"`\$(?:\.([^`]*))?`")
 _S = TypeVar("_S", bound=Spec)
@@ -85,15 +87,20 @@ def load_pack(path: Path) -> Pack:
     )
 
 
+def with_files_named(message: str) -> str:
+    """What was said of building a pack, with its scripts called by the names of their files."""
+    return _SCRIPT.sub(lambda found: _SCRIPTS[int(found.group(1)) - 1], message)
+
+
 def _read_recipe(path: Path, spec: EnvironmentSpec) -> Recipe:
     """What the pack's database is built from."""
     for needed in ("schema.sql", "tools.py"):
         if not (path / needed).is_file():
             raise PackInvalid(f"{path.name}: has no {needed}")
-    schema = _read_text(path / "schema.sql")
+    schema = _read_text(path / _SCRIPTS[0])
     scripts = [schema]
-    if (path / "data.sql").is_file():
-        scripts.append(_read_text(path / "data.sql"))
+    if (path / _SCRIPTS[1]).is_file():
+        scripts.append(_read_text(path / _SCRIPTS[1]))
     return Recipe(
         scripts=tuple(scripts),
         rows=read_tables(path / "data", schema),

@@ -11,8 +11,8 @@ import anyio
 import anyio.to_thread
 import msgspec
 
-from environments.catalogue import SHIPPED, Catalogue, Pack
-from environments.errors import EnvironmentFault
+from environments.catalogue import SHIPPED, Catalogue, Pack, with_files_named
+from environments.errors import EnvironmentFault, PackInvalid
 from environments.opened import WAIT, Environment
 from environments.sandbox.host import Description, Sandbox, SandboxLimits
 from environments.verifier.judge import Judge
@@ -94,7 +94,10 @@ class Environments:
             return found
         with tempfile.TemporaryDirectory(dir=self.store.root, prefix="build-") as folder:
             path = Path(folder) / "snapshot.sqlite"
-            await self.sandbox.build(pack, path)
+            try:
+                await self.sandbox.build(pack, path)
+            except PackInvalid as error:
+                raise PackInvalid(with_files_named(error.message), hint=error.hint) from error
             return await anyio.to_thread.run_sync(self.store.admit, digest, path)
 
 

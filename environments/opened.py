@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import anyio
@@ -23,6 +24,9 @@ from environments.verifier.judge import Judge
 from snapshots import Branch, Mark, PageDelta, Snapshot, decode_delta, encode_delta
 
 WAIT = "wait"
+
+_MAX_PROBLEMS = 20
+_MAX_PROBLEM_CHARACTERS = 400
 
 
 class Environment:
@@ -79,12 +83,16 @@ class Environment:
             raise UnknownTool(
                 f"{self.name} has no tool {tool!r}", hint=f"tools: {', '.join(sorted(self.tools))}"
             )
-        if validator.is_valid(arguments):
-            return
-        problems = [
-            f"{'.'.join(map(str, problem.instance_path)) or 'arguments'}: {problem.message}"
-            for problem in validator.iter_errors(arguments)
-        ]
+        try:
+            if validator.is_valid(arguments):
+                return
+            problems = [
+                f"{'.'.join(map(str, problem.instance_path)) or 'arguments'}: "
+                f"{_abridged(problem.message)}"
+                for problem in islice(validator.iter_errors(arguments), _MAX_PROBLEMS)
+            ]
+        except ValueError as error:  # deeper than the validator goes
+            problems = [f"arguments: nested too deeply ({error})"]
         raise InvalidArguments(
             f"invalid arguments for {tool}: {'; '.join(problems)}", problems=problems
         )
@@ -219,3 +227,11 @@ def _wait_tool(max_seconds: float) -> ToolSpec:
         },
         read_only=False,
     )
+
+
+def _abridged(problem: str) -> str:
+    """``problem`` without the middle of a value it quotes at length."""
+    if len(problem) <= _MAX_PROBLEM_CHARACTERS:
+        return problem
+    half = _MAX_PROBLEM_CHARACTERS // 2
+    return f"{problem[:half]} ... {problem[-half:]}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -13,7 +12,7 @@ import jsonschema_rs
 import msgspec
 
 from environments.assertions import Assertions, TableInfo
-from environments.catalogue import SHIPPED, Catalogue, Pack, load_pack
+from environments.catalogue import SHIPPED, Catalogue, Pack, load_pack, with_files_named
 from environments.check.report import Finding, finding
 from environments.environment import Environment, Environments
 from environments.errors import EnvhubError, EnvironmentFault, PackInvalid
@@ -23,8 +22,6 @@ from environments.verifier import read_plan
 from environments.verifier.judge import Judge
 from snapshots import Snapshot, SnapshotsError, SnapshotStore
 
-_SCRIPTS = ("schema.sql", "data.sql")
-_SCRIPT = re.compile(r"\bscript ([12])\b")
 _FORBIDDEN_AT_ROOT = ("oneOf", "anyOf", "allOf", "$ref")
 
 
@@ -102,8 +99,7 @@ async def _build(
             await sandbox.build(pack, file)
             snapshot = store.admit(pack.recipe.digest, file, foreign_keys=pack.spec.foreign_keys)
         except (EnvironmentFault, SnapshotsError) as error:
-            problem = _SCRIPT.sub(lambda found: _SCRIPTS[int(found.group(1)) - 1], str(error))
-            findings.append(finding("schema and data are valid", [problem]))
+            findings.append(finding("schema and data are valid", [with_files_named(str(error))]))
             return None
     rows = sum(len(table.rows) for table in pack.recipe.rows)
     note = f"{snapshot.size_bytes // 1024} KiB" + (f", {rows} rows in data files" if rows else "")

@@ -62,7 +62,10 @@ class Zygote:
     def _obey(self) -> None:
         # One record a time: a socket stays with the record it came with.
         size = CONTROL.size
-        record, descriptors, _, _ = socket.recv_fds(self._control, size, 1, socket.MSG_WAITALL)
+        try:
+            record, descriptors, _, _ = socket.recv_fds(self._control, size, 1, socket.MSG_WAITALL)
+        except ConnectionResetError:  # it died with a record of ours unread
+            raise _GatewayGone from None
         if len(record) < size:
             raise _GatewayGone
         operation, number, _ = CONTROL.unpack(record)

@@ -199,6 +199,8 @@ def _decode(decode: Callable[[bytes], Any], body: bytes) -> Any:
         raise invalid(error, "body") from None
     except msgspec.DecodeError as error:
         raise MalformedBody(f"the body is not JSON: {_with_position(error, body)}") from None
+    except RecursionError:
+        raise MalformedBody("the body is nested too deeply") from None
 
 
 def _query(kind: type[Request], query_string: bytes) -> Request:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -38,6 +40,14 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str = ""
     for row in rows:
         drawn.add_row(*(escape(cell) for cell in row))
     console.print(drawn)
+
+
+def invocation() -> list[str]:
+    """The words that start this command here, as it was started or shorter."""
+    if shutil.which("envhub"):
+        return ["envhub"]
+    started = sys.argv[0]
+    return [started] if Path(started).name == "envhub" else [sys.executable, "-m", "hub.cli"]
 
 
 def say(text: str = "") -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +11,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from hub.cli.output import complain, console, say, table
+from hub.cli.output import complain, console, invocation, say, table
 from hub.settings import Settings
 
 Packs = Annotated[
@@ -36,8 +37,9 @@ def new(
 
     path = new_pack(name, folder)
     say(f"made {path}")
-    say(f"check it:  envhub check {path}")
-    say(f"serve it:  envhub serve --packs {path}")
+    command = shlex.join(invocation())
+    say(f"check it:  {command} check {path}")
+    say(f"serve it:  {command} serve --packs {path}")
 
 
 def list_packs(packs: Packs = None, as_json: AsJson = False) -> None:
@@ -106,7 +108,7 @@ def show(
         table(
             ("tool", "writes", "what it does"),
             [
-                (tool.name, "" if tool.read_only else "yes", _first_line(tool.description))
+                (tool.name, "" if tool.read_only else "yes", _summary(tool.description))
                 for tool in environment.tools.values()
             ],
         )
@@ -155,5 +157,6 @@ def folder_of(pack: str) -> Path:
     return Catalogue(Settings.from_environment().roots).get(pack).path
 
 
-def _first_line(text: str) -> str:
-    return text.strip().splitlines()[0]
+def _summary(text: str) -> str:
+    """The first paragraph, in one line."""
+    return " ".join(text.strip().split("\n\n")[0].split())

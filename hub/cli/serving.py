@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import secrets
+import shlex
 import shutil
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hub.cli.output import complain, say, show_changes, table
+from hub.cli.output import complain, invocation, say, show_changes, table
 from hub.settings import Settings
 
 if TYPE_CHECKING:
@@ -100,13 +100,17 @@ def connect(
     Catalogue(settings.roots).get(name)
     base = (url or f"http://{settings.host}:{settings.port}").rstrip("/")
     address = f"{base}/environments/{name}/mcp?seat={secrets.token_urlsafe(9)}"
-    command = shutil.which("envhub") or sys.argv[0]
+    program, *arguments = invocation()
+    arguments += ["stdio", name]
+    for pack in packs or ():
+        arguments += ["--packs", str(pack.absolute())]
     say(address)
     say("\nIts seat is yours: state is kept there between connections. With the hub running:")
     say(f"\nClaude Code\n  claude mcp add --transport http {name} '{address}'")
     _snippet("VS Code, .vscode/mcp.json", "servers", name, {"type": "http", "url": address})
     _snippet("Cursor, .cursor/mcp.json", "mcpServers", name, {"url": address})
-    pipe = {"command": command, "args": ["stdio", name]}
+    # by its whole path: whoever starts it does so elsewhere
+    pipe = {"command": str(Path(shutil.which(program) or program).absolute()), "args": arguments}
     _snippet("Claude Desktop, claude_desktop_config.json (no hub)", "mcpServers", name, pipe)
 
 
@@ -171,8 +175,12 @@ def _greet(hub: Hub, address: str) -> None:
         body = json.dumps({"environment": name})
         say(f"\nMCP:   {address}/environments/{name}/mcp")
         say(f"curl:  curl -s {address}/v1/episodes -H 'content-type: application/json' -d '{body}'")
-        say(f"next:  envhub connect {name}     (an address for Claude or your IDE)")
-        say("       envhub demo               (8 scripted episodes, scored)")
+        command = shlex.join(invocation())
+        usual = Settings.from_environment()
+        at_usual = address == f"http://{usual.host}:{usual.port}"
+        elsewhere = "" if at_usual else f" --url {address}"
+        say(f"next:  {command} connect {name}{elsewhere}   (an address for Claude or your IDE)")
+        say(f"       {command} demo   (8 scripted episodes, scored)")
     say("\nCtrl-C stops it; with durability step it goes on where it was.")
 
 

@@ -127,6 +127,21 @@ async def test_an_agents_mistake_is_an_observation_and_changes_nothing(shop: Env
     assert len(episode.steps) == 3
 
 
+@pytest.mark.parametrize("depth", [10, 300, 900])
+async def test_arguments_however_deep_or_long_are_an_agents_mistake(
+    shop: Environment, depth: int
+) -> None:
+    episode = await Episode.start(shop)
+    deep: Any = "x" * 100_000
+    for _ in range(depth):
+        deep = [deep]
+    step = await episode.call("order", {"sku": deep, "quantity": 1})
+    assert step.error is not None
+    assert (step.error.kind, step.error.code) == ("agent", "INVALID_ARGUMENTS")
+    assert len(step.error.message) < 1000
+    assert not episode.changes()
+
+
 @pytest.mark.parametrize(
     ("tool", "code"),
     [

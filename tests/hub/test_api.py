@@ -260,6 +260,14 @@ async def test_calls_after_the_horizon_are_refused(rest: Rest) -> None:
         ("POST", "/v1/episodes", b'{"environment":"shop",}', 400, "MALFORMED_JSON", "byte 22"),
         ("POST", "/v1/episodes", b'{"environment":"sh', 400, "MALFORMED_JSON", "byte 18"),
         ("POST", "/v1/episodes", b'{"environment":"\xff"}', 400, "MALFORMED_JSON", "byte 16"),
+        (
+            "POST",
+            "/v1/episodes/ep-1/call",
+            b'{"tool":"order","arguments":{"sku":' + b"[" * 9999 + b"]" * 9999 + b"}}",
+            400,
+            "MALFORMED_JSON",
+            "nested",
+        ),
         ("POST", "/v1/episodes", {"environment": 5}, 422, "INVALID_REQUEST", "environment"),
         (
             "POST",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import socket
@@ -96,6 +97,13 @@ def test_a_new_pack_passes_its_own_check(
     assert (odd.code, "Kiosk!" in odd.err) == (1, True)
 
 
+def test_opening_a_broken_pack_names_the_file_and_the_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    said = Said(capsys, "show", str(PACKS / "broken" / "schema-error"))
+    assert (said.code, "schema.sql, line 1" in said.err) == (1, True)
+
+
 def test_check_fails_with_a_reason(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     pack = tmp_path / "shop"
     shutil.copytree(SHOP, pack)
@@ -118,6 +126,10 @@ def test_connect_gives_every_client_a_seat_of_its_own(capsys: pytest.CaptureFixt
     address = said[0].out.splitlines()[0]
     assert f"claude mcp add --transport http banking '{address}'" in said[0].out
     assert said[0].out.count(address) == 4
+    program = re.search(r'"command": "([^"]+)"', said[0].out)
+    assert program is not None
+    assert Path(program[1]).is_absolute()
+    assert os.access(program[1], os.X_OK)
 
 
 @pytest.mark.parametrize(
