@@ -15,6 +15,7 @@ from environments.catalogue import SHIPPED, Catalogue, Pack, with_files_named
 from environments.errors import EnvironmentFault, PackInvalid
 from environments.opened import WAIT, Environment
 from environments.sandbox.host import Description, Sandbox, SandboxLimits
+from environments.users.script import User
 from environments.verifier.judge import Judge
 from environments.world import World, build_rows, rows_digest
 from snapshots import Snapshot, SnapshotStore
@@ -31,11 +32,13 @@ class Environments:
         store: SnapshotStore,
         sandbox: Sandbox,
         judge: Judge | None = None,
+        user: User | None = None,
     ) -> None:
         self.catalogue = catalogue
         self.store = store
         self.sandbox = sandbox
         self.judge = judge
+        self.user = user
         self._open: dict[str, Environment | EnvironmentFault] = {}
         self._locks: dict[str, anyio.Lock] = {}
 
@@ -73,7 +76,7 @@ class Environments:
             part = known.with_suffix(".part")
             part.write_bytes(msgspec.json.encode(description))
             part.replace(known)
-        return Environment(pack, snapshot, description, self.sandbox, self.judge)
+        return Environment(pack, snapshot, description, self.sandbox, self.judge, self.user)
 
     async def _mount(self, pack: Pack) -> World:
         members = {member.name: await self.get(member.name) for member in pack.members}
@@ -108,13 +111,14 @@ async def open_environments(
     data_dir: Path | None = None,
     limits: SandboxLimits | None = None,
     judge: Judge | None = None,
+    user: User | None = None,
 ) -> AsyncIterator[Environments]:
     """Environments with workers of their own and no server, for notebooks, tests and the CLI.
 
     ``data_dir`` keeps built snapshots between uses; without it they live as long as the context.
-    ``judge`` judges the runs of tasks that want one.
+    ``judge`` judges the runs of tasks that want one, ``user`` answers in tasks that have one.
     """
     with tempfile.TemporaryDirectory(prefix="envhub-") as scratch:
         store = SnapshotStore((data_dir or Path(scratch)) / "snapshots")
         async with Sandbox(limits or SandboxLimits()) as sandbox:
-            yield Environments(Catalogue(roots), store, sandbox, judge)
+            yield Environments(Catalogue(roots), store, sandbox, judge, user)

@@ -258,7 +258,7 @@ class Episode:
 
     @property
     def tools(self) -> Mapping[str, ToolSpec]:
-        return self.environment.tools
+        return self.environment.tools_for(self.task)
 
     @property
     def clock_ms(self) -> int:
@@ -343,7 +343,7 @@ class Episode:
 
     async def _run(self, tool: str, arguments: dict[str, Any]) -> Transition:
         line = self._line
-        standing = Standing(line.branch, line.moment, line.start, line.steps)
+        standing = Standing(line.branch, line.moment, line.start, line.steps, self.task)
         return await perform(self.environment, standing, tool, arguments)
 
     # Time travel -----------------------------------------------------------------------------

@@ -11,7 +11,9 @@ from environments.environment import WAIT, Environment
 from environments.errors import EnvironmentFault, PackInvalid
 from environments.faults import Occasion, strike, understood
 from environments.sandbox.host import Moment, Transition
+from environments.spec import Task
 from environments.trajectory import Change, Fault, Step, StepError
+from environments.users.script import ASK_USER, message_in, talk_of
 from snapshots import Branch, Mark, PageDelta
 
 _GATEWAY: Final = {
@@ -33,16 +35,21 @@ class Standing(NamedTuple):
     moment: Moment
     start: Mark
     steps: Sequence[Step]
+    task: Task | None = None
 
 
 async def perform(
     environment: Environment, standing: Standing, tool: str, arguments: dict[str, Any]
 ) -> Transition:
-    """Run a tool, or let it fail as the environment's plan says.
+    """Run a tool, or let it fail as the environment's plan says; or ask the task's user.
 
     Raises ``UnknownTool``, ``InvalidArguments`` and what the sandbox raises.
     """
-    branch, moment, _, steps = standing
+    branch, moment, _, steps, task = standing
+    if tool == ASK_USER and task is not None and task.user is not None:
+        said = message_in(arguments)
+        reply = await environment.user.reply(task, talk_of(steps), said, moment.seed)
+        return Transition(moment=moment, result=reply)
     plan = environment.faults
     sent = arguments
     if plan.rules:  # a look at every step so far

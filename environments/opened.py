@@ -19,6 +19,8 @@ from environments.faults import NONE, plan_named
 from environments.sandbox.host import Description, Moment, Sandbox, Transition
 from environments.spec import FaultPlan, Task, ToolSpec
 from environments.trajectory import Reward
+from environments.users.script import ASK_USER, Script, User, check_user
+from environments.users.script import TOOL as ASK_USER_TOOL
 from environments.verifier import Attempt, RewardMode, read_plan, score_episode
 from environments.verifier.judge import Judge
 from snapshots import Branch, Mark, PageDelta, Snapshot, decode_delta, encode_delta
@@ -39,12 +41,15 @@ class Environment:
         description: Description,
         sandbox: Sandbox,
         judge: Judge | None = None,
+        user: User | None = None,
     ) -> None:
         self.pack = pack
         self.snapshot = snapshot
         self.sandbox = sandbox
         self.judge = judge
         """Judges the runs of those tasks that want one."""
+        self.user: User = user or Script()
+        """Answers where a task has a user."""
         self.faults: FaultPlan = NONE
         self.tables: Mapping[str, TableInfo] = description.tables
         self.tools: dict[str, ToolSpec] = {tool.name: tool for tool in description.tools}
@@ -55,6 +60,7 @@ class Environment:
                     hint="rename it: the name belongs to the tool that moves the virtual clock",
                 )
             self.tools[WAIT] = _wait_tool(pack.spec.clock.max_wait_seconds)
+        self._tools_with_user = {**self.tools, ASK_USER: ASK_USER_TOOL}
         self._validators = {
             tool.name: jsonschema_rs.validator_for(tool.input_schema)
             for tool in self.tools.values()
@@ -75,6 +81,10 @@ class Environment:
     @property
     def digest(self) -> str:
         return self.pack.digest
+
+    def tools_for(self, task: Task | None) -> Mapping[str, ToolSpec]:
+        """What an agent has in a task: the tools, and ``ask_user`` where there is somebody."""
+        return self.tools if task is None or task.user is None else self._tools_with_user
 
     def validate(self, tool: str, arguments: Mapping[str, Any]) -> None:
         """Raise ``UnknownTool``, or ``InvalidArguments`` that names each field at fault."""
@@ -98,7 +108,11 @@ class Environment:
         )
 
     def check_task(self, task: Task) -> None:
-        """Raise ``PackInvalid`` for a verifier that cannot judge here."""
+        """Raise ``PackInvalid`` for a verifier that cannot judge here, or a user nobody can ask."""
+        if task.user is not None:
+            check_user(task.user)
+            if ASK_USER in self.tools:
+                raise PackInvalid(f"a task has a user, and the pack a tool called {ASK_USER!r}")
         self.assertions(task)
         read_plan(task, self.pack)
 
@@ -106,7 +120,7 @@ class Environment:
         """What ``task`` says of changes, states, calls and answers. Raises ``PackInvalid``."""
         known = self._assertions.get(task.id)
         if known is None or known.verifier is not task.verifier:
-            known = Assertions.parse(task.verifier, self.tables, self.tools)
+            known = Assertions.parse(task.verifier, self.tables, self.tools_for(task))
             self._assertions[task.id] = known
         return known
 
@@ -120,6 +134,12 @@ class Environment:
             return self
         other = copy.copy(self)
         other.faults = plan
+        return other
+
+    def heard_by(self, user: User) -> Environment:
+        """This environment with another user."""
+        other = copy.copy(self)
+        other.user = user
         return other
 
     def isolated(self) -> Environment:

@@ -61,6 +61,7 @@ def trajectory_of(episode: Episode, provenance: Provenance | None = None) -> Tra
         seed=episode.seed,
         malformed=episode.malformed,
         faults=episode.environment.faults,
+        user=episode.environment.user.name if task and task.user else None,
         group=given.group,
         repetition=given.repetition,
         policy=given.policy,

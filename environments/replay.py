@@ -14,6 +14,7 @@ from environments.episode import Episode
 from environments.errors import AgentError, EnvhubError, EnvironmentChanged, InfrastructureFault
 from environments.spec import Task
 from environments.trajectory import Record, Reward, Step, Trajectory
+from environments.users.script import SCRIPT, Recorded
 from environments.verifier import RewardMode, read_plan
 
 Status = Literal["identical", "rescored", "differs", "outdated", "failed"]
@@ -68,8 +69,11 @@ async def played_again(environment: Environment, trajectory: Trajectory) -> Asyn
             f"{trajectory.environment}, here is {environment.digest[:12]}",
             hint="put the pack back as it was",
         )
+    environment = environment.under(trajectory.faults)
+    if trajectory.user not in (None, SCRIPT):  # a model: it is not asked for the same words again
+        environment = environment.heard_by(Recorded(trajectory.steps))
     episode = await Episode.start(
-        environment.under(trajectory.faults),
+        environment,
         task=trajectory.task,
         seed=trajectory.seed,
         horizon=max(1, trajectory.horizon, len(trajectory.steps)),

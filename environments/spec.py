@@ -161,6 +161,29 @@ class CodeVerifier(Spec, frozen=True, kw_only=True):
     """Whether a check that raises is the pack's fault, or has simply not passed."""
 
 
+class UserFact(Spec, frozen=True, kw_only=True):
+    """Something the user tells when asked for it."""
+
+    id: str
+    says: str
+    asked: tuple[str, ...]
+    """Phrases that ask for it: all words of one must be there, ``birth*`` begins a word."""
+    after: tuple[str, ...] = ()
+    """Facts that must have been told first."""
+
+
+class UserSpec(Spec, frozen=True, kw_only=True):
+    """Who the agent may ask in a task. See docs/users.md."""
+
+    facts: tuple[UserFact, ...] = ()
+    persona: str = ""
+    """Who a language model plays, where one is set; without one the facts are told by rule."""
+    otherwise: tuple[str, ...] = ("I am not sure what you mean.",)
+    """What is said when nothing fits, one of them by the seed."""
+    patience: int = 12
+    """How many messages are answered before the user has gone."""
+
+
 class Task(Spec, frozen=True, kw_only=True):
     """One line of ``tasks.jsonl``."""
 
@@ -176,6 +199,8 @@ class Task(Spec, frozen=True, kw_only=True):
     """SQL statements run on the branch before the agent starts; part of the initial state."""
     tags: tuple[str, ...] = ()
     split: Split = "train"
+    user: UserSpec | None = None
+    """A simulated user, whom the agent may ask with ``ask_user``."""
     tells_remaining: bool = False
     """Whether every observation says how many steps remain before the horizon."""
 

@@ -183,6 +183,8 @@ class Trajectory(
     instruction: str | None
     seed: int
     faults: FaultPlan = FaultPlan()
+    user: str | None = None
+    """Who answered ``ask_user``: ``script``, or a model; null where there was nobody to ask."""
     malformed: Literal["observe", "penalise", "end"] = "observe"
     group: str | None = None
     repetition: int = 0

@@ -70,7 +70,7 @@ class World(Environment):
             for table, info in member.tables.items()
         }
         description = Description(tools=tuple(_tools(members)), tables=tables)
-        super().__init__(pack, snapshot, description, first.sandbox, first.judge)
+        super().__init__(pack, snapshot, description, first.sandbox, first.judge, first.user)
 
     def check_task(self, task: Task) -> None:
         super().check_task(task)

@@ -29,7 +29,7 @@ from hub.data_dir import DataDir
 from hub.episodes import Episodes
 from hub.errors import SandboxIncomplete, body_of
 from hub.groups import Groups
-from hub.judging import judge_of
+from hub.judging import judge_of, user_of
 from hub.ledger import Ledger, NullJournal, Records, RowQuery
 from hub.mcp_server.guard import Guard
 from hub.mcp_server.routes import McpRoutes
@@ -83,7 +83,8 @@ class Hub:
             await _look_at_layers(sandbox, required=settings.require_sandbox)
             store = SnapshotStore(data.snapshots)
             judge = await stack.enter_async_context(judge_of(settings))
-            environments = Environments(Catalogue(settings.roots), store, sandbox, judge)
+            user = await stack.enter_async_context(user_of(settings))
+            environments = Environments(Catalogue(settings.roots), store, sandbox, judge, user)
             metrics = Metrics()
             curriculum = Curriculum(environments.catalogue, ledger)
             episodes = Episodes(environments, ledger, metrics, curriculum, _tenure(settings))

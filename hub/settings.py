@@ -58,6 +58,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     judge_model: str = ""
     judge_key: str = ""
 
+    user_url: str = ""
+    """An OpenAI-compatible endpoint that plays users with a persona; empty: they have a script."""
+    user_model: str = ""
+    user_key: str = ""
+
     model_url: str = ""
     """An OpenAI-compatible endpoint whose model plays where ``envhub eval`` says so."""
     model_name: str = ""

@@ -14,7 +14,7 @@ import typer
 
 from hub.cli.output import complain, say, table
 from hub.cli.progress import progress
-from hub.judging import judge_of
+from hub.judging import judge_of, user_of
 from hub.settings import Settings
 
 if TYPE_CHECKING:
@@ -147,8 +147,11 @@ async def _measure(settings: Settings, wanted: Wanted, script: str | None, as_js
 
     async with (
         judge_of(settings) as judge,
+        user_of(settings) as user,
         _playing(settings, wanted, script) as policy,
-        open_environments(settings.roots, data_dir=settings.data_dir, judge=judge) as environments,
+        open_environments(
+            settings.roots, data_dir=settings.data_dir, judge=judge, user=user
+        ) as environments,
     ):
         opened = [await environments.get(name) for name in dict.fromkeys(wanted.names)]
         tries = tries_of(opened, wanted.tries, tasks=wanted.tasks, split=wanted.split)

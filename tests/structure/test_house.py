@@ -22,8 +22,8 @@ ORDER = {
     "environments": [
         "errors", "spec", "authoring", "trajectory", "chat", "faults", "horizons", "advantages",
         "llm", "assertions", "datafiles", "catalogue", "sampling", "scaffold", "runtimes",
-        "sandbox", "verifier", "journal", "timeline", "unhurried", "opened", "joint", "world",
-        "environment", "injection", "episode", "record", "oracle", "notebook", "replay",
+        "sandbox", "verifier", "journal", "users", "timeline", "unhurried", "opened", "joint",
+        "world", "environment", "injection", "episode", "record", "oracle", "notebook", "replay",
         "comparison", "check", "evaluation",
     ],
     "hub": [
