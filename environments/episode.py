@@ -46,7 +46,7 @@ from environments.journal import (
 )
 from environments.sandbox.host import Transition
 from environments.spec import FaultPlan, Task, ToolSpec
-from environments.timeline import Timeline
+from environments.timeline import Timeline, recordable
 from environments.trajectory import Actor, Reward, Step, StepError, observable
 from environments.unhurried import unhurried
 from environments.verifier import (
@@ -277,9 +277,9 @@ class Episode:
         """Take one step. Whatever the tool, the agent or the pack did comes back as the step.
 
         A ``call_key`` seen before answers the recorded step and does nothing. Raises
-        ``HorizonReached``, ``EpisodeClosed``, ``EpisodeEnded``, ``CallKeyReused`` and
-        ``InfrastructureFault``. A caller that is cancelled goes at once; a step that has begun ends
-        all the same.
+        ``HorizonReached``, ``EpisodeClosed``, ``EpisodeEnded``, ``CallKeyReused``,
+        ``InvalidArguments`` (only for what no record can hold) and ``InfrastructureFault``. A
+        caller that is cancelled goes at once; a step that has begun ends all the same.
         """
         return await unhurried(self._call(tool, arguments, call_key))
 
@@ -298,7 +298,7 @@ class Episode:
                     f"episode {self.id} has taken its {self.horizon} steps",
                     hint="score it, reset it, or start one with a longer horizon",
                 )
-            return await self._step(tool, dict(arguments), call_key)
+            return await self._step(tool, recordable(tool, arguments), call_key)
 
     async def _step(self, tool: str, arguments: dict[str, Any], call_key: str | None) -> Step:
         started = time.perf_counter()

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from environments.errors import CallKeyReused, UnknownMark
-from environments.sandbox.wire import Moment
+import msgspec
+
+from environments.errors import CallKeyReused, InvalidArguments, UnknownMark
+from environments.sandbox.wire import Moment, require_keepable
 from environments.trajectory import Step
 from snapshots import Branch, Mark
 
@@ -112,3 +114,13 @@ class Timeline:
     @property
     def _known_marks(self) -> str:
         return f"marks: {', '.join(self._marks) or 'none'}"
+
+
+def recordable(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of the arguments. Raises ``InvalidArguments`` for what no record can hold: there
+    could be no step to show for the call."""
+    try:
+        require_keepable(msgspec.json.encode(arguments))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InvalidArguments(f"invalid arguments for {tool}: {error}") from None
+    return dict(arguments)

@@ -13,6 +13,7 @@ from environments.spec import Difficulty, Split
 from environments.trajectory import Outcome, Window
 from hub.wire import (
     MAX_BATCH,
+    Cursor,
     EpisodeSummary,
     Request,
     Response,
@@ -202,7 +203,7 @@ class Leased(Response, frozen=True, kw_only=True):
 
 
 class TrajectoryQuery(Request, frozen=True, kw_only=True):
-    cursor: Annotated[int, msgspec.Meta(ge=0)] = 0
+    cursor: Cursor = 0
     """The ``Envhub-Cursor`` of the answer before."""
     limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 100
     environment: str = ""
@@ -210,7 +211,7 @@ class TrajectoryQuery(Request, frozen=True, kw_only=True):
 
 
 class EventQuery(Request, frozen=True, kw_only=True):
-    cursor: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    cursor: Cursor | None = None
     """Events after this one; by default only those to come. ``Last-Event-ID`` does the same."""
     environment: str = ""
     group: str = ""

@@ -15,6 +15,7 @@ from environments.trajectory import Actor, ModelCall, Reward, Step, Window
 Status = Literal["live", "truncated", "ended", "closed", "parked"]
 """``parked``: its lease ran out; the next request that names it takes it up again."""
 Seed = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Cursor = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 MAX_BATCH = 1024
 """The most entries of one batch request."""
 Steps = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
@@ -168,7 +169,7 @@ class EpisodeQuery(Request, frozen=True, kw_only=True):
     environment: str = ""
     status: Status | None = None
     group: str = ""
-    after: str = ""
+    after: Annotated[str, msgspec.Meta(pattern="^[0-9]{0,18}$")] = ""
     """The ``next`` of the page before."""
     limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 100
 

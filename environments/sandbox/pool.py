@@ -165,7 +165,8 @@ class Crew:
     # --- supply and demand ------------------------------------------------------------------
 
     def _offer(self, worker: Worker, pool: Pool) -> None:
-        depth = pool.depth if pool.usual_seconds < _QUICK_SECONDS else 1
+        quick = pool.usual_seconds < _QUICK_SECONDS and not worker.behind
+        depth = pool.depth if quick else 1
         while pool.waiters and worker.load < depth:
             question = pool.waiters.popleft().question
             if not question.answer.done():

@@ -124,6 +124,11 @@ class Worker(asyncio.Protocol):
         """How many questions it has before it."""
         return len(self._questions) + len(self._recalled)
 
+    @property
+    def behind(self) -> bool:
+        """Whether it still comes to questions that were asked elsewhere meanwhile."""
+        return bool(self._recalled)
+
     def ask(self, question: Question) -> None:
         """Send a question; its ``answer`` comes, or raises why there is none.
 

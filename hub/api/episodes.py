@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
@@ -46,6 +47,7 @@ from hub.wire import (
     StepQuery,
 )
 
+_NUMBER = re.compile("[0-9]{1,9}")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -108,7 +110,9 @@ async def list_steps(episodes: Episodes, id: str, query: StepQuery) -> StepList:
 
 async def show_changes(episodes: Episodes, id: str, query: ChangesQuery) -> Changes:
     episode = await episodes.lookup(id)
-    since = int(query.since) if query.since and query.since.isdigit() else query.since
+    since: str | int | None = query.since
+    if query.since and _NUMBER.fullmatch(query.since):
+        since = int(query.since)
     return Changes(episode=id, changes=episode.changes(since, query.actor).to_json())
 
 

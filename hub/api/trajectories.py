@@ -19,6 +19,7 @@ from hub.wire import Empty, Transcript
 PING_SECONDS = 15.0
 """Silence after which a comment keeps proxies from closing an event stream."""
 EVENTS_AT_ONCE = 500
+_CURSOR_DIGITS = 18
 SCANNED_AT_ONCE = 1000
 
 log = logger("hub.api")
@@ -60,7 +61,7 @@ async def follow_events(
 ) -> Stream:
     cursor = query.cursor
     last = headers.get(b"last-event-id", b"")
-    if cursor is None and last.isdigit():
+    if cursor is None and last.isdigit() and len(last) <= _CURSOR_DIGITS:
         cursor = int(last)
     if cursor is None:
         cursor = episodes.ledger.finishes

@@ -246,6 +246,9 @@ async def test_calls_after_the_horizon_are_refused(rest: Rest) -> None:
         ("GET", "/v1/environments/shop/tasks?difficulty=odd", None, 422, "INVALID_REQUEST", "diff"),
         ("GET", "/v1/environments?colour=red", None, 422, "INVALID_REQUEST", "colour"),
         ("GET", "/v1/episodes?limit=0", None, 422, "INVALID_REQUEST", "limit"),
+        ("GET", "/v1/episodes?after=%C2%B2", None, 422, "INVALID_REQUEST", "after"),
+        ("GET", f"/v1/episodes?after={10**19}", None, 422, "INVALID_REQUEST", "after"),
+        ("GET", f"/v1/trajectories?cursor={2**63}", None, 422, "INVALID_REQUEST", "cursor"),
         ("POST", "/v1/episodes", {"environment": "shopp"}, 404, "UNKNOWN_ENVIRONMENT", "shop"),
         (
             "POST",
@@ -314,11 +317,19 @@ async def test_bad_input_is_told_in_words(
     assert word in f"{error['message']} {error.get('hint', '')}"
 
 
+def nested(levels: int) -> bytes:
+    """A call whose argument is a list in a list in a list."""
+    return b'{"tool":"order","arguments":{"sku":%b%b}}' % (b"[" * levels, b"]" * levels)
+
+
 @pytest.mark.parametrize(
     ("verb", "body", "status", "code", "word"),
     [
         ("call", {"tool": 5}, 422, "INVALID_REQUEST", "tool"),
         ("call", {"tool": "order", "arguments": [1]}, 422, "INVALID_REQUEST", "arguments"),
+        ("call", {"tool": "order", "arguments": {"n": 2**64}}, 422, "INVALID_ARGUMENTS", "64-bit"),
+        ("call", nested(300), 422, "INVALID_ARGUMENTS", "200 levels"),
+        ("call", nested(20_000), 400, "MALFORMED_JSON", "deep"),
         ("rewind", {"mark": "m9"}, 404, "UNKNOWN_MARK", "m9"),
         ("reset", {"task": "buy"}, 404, "UNKNOWN_TASK", "buy-tea"),
         ("score", {"mode": "kind"}, 422, "INVALID_REQUEST", "mode"),
@@ -348,7 +359,7 @@ async def test_a_mistyped_id_is_met_with_the_right_one(rest: Rest, episode: dict
 
 
 async def test_changes_since_a_point_that_is_not_there(rest: Rest, episode: dict[str, Any]) -> None:
-    for since in ("m9", "4"):
+    for since in ("m9", "4", "²", "9" * 5000):
         path = f"/v1/episodes/{episode['id']}/changes?since={since}"
         error = await rest.fails("GET", path, status=404)
         assert error["code"] == "UNKNOWN_MARK"
