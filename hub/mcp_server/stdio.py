@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
+import anyio
 import msgspec
+import pydantic
+from anyio.abc import ObjectSendStream
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
+from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError
 
 from environments.episode import KEEP, Episode
 from environments.trajectory import Actor
@@ -89,8 +95,33 @@ async def serve_stdio(surface: Surface, control: Control | None = None) -> None:
     connection = SdkServer(surface)
     if control is not None:
         connection.server.middleware.insert(0, control.intercept)
-    async with stdio_server() as streams:
-        await connection.run(streams)
+    async with stdio_server() as (arrivals, answers), anyio.create_task_group() as group:
+        onward, understood = anyio.create_memory_object_stream[SessionMessage | Exception]()
+        group.start_soon(_sift, arrivals, onward, answers)
+        await connection.run((understood, answers))
+        group.cancel_scope.cancel()
+
+
+async def _sift(arrivals: Any, onward: ObjectSendStream[Any], answers: Any) -> None:
+    """Pass messages on; answer a line that is none, which the SDK would leave without a word."""
+    async with onward:
+        async for arrived in arrivals:
+            with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+                if isinstance(arrived, Exception):
+                    await answers.send(SessionMessage(_misunderstood(arrived)))
+                else:
+                    await onward.send(arrived)
+
+
+def _misunderstood(error: Exception) -> JSONRPCError:
+    problems = error.errors() if isinstance(error, pydantic.ValidationError) else []
+    if any(problem["type"] == "json_invalid" for problem in problems):
+        told = ErrorData(code=PARSE_ERROR, message=f"Parse error: {problems[0]['msg']}")
+    else:
+        told = ErrorData(
+            code=INVALID_REQUEST, message="a line must be one JSON-RPC request or notification"
+        )
+    return JSONRPCError(jsonrpc="2.0", id=None, error=told)
 
 
 def _convert(params: Params, kind: type[T]) -> T:

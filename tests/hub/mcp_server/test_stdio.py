@@ -81,7 +81,10 @@ class Pipe:
         return (await self.answer(request(method, params)))["error"]
 
     async def answer(self, message: dict[str, Any]) -> Any:
-        await self._in.send(json.dumps(message).encode() + b"\n")
+        return await self.answer_to_line(json.dumps(message).encode())
+
+    async def answer_to_line(self, line: bytes) -> Any:
+        await self._in.send(line + b"\n")
         return json.loads(await self._out.receive_until(b"\n", LONGEST_LINE))
 
 
@@ -135,3 +138,21 @@ async def test_without_rollout_nobody_resets_or_scores() -> None:
     async with piped() as pipe:
         for method in ("envhub/reset", "envhub/score", "envhub/changes"):
             assert (await pipe.fail(method))["code"] == types.METHOD_NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (b'{"jsonrpc": "2.0", ', types.PARSE_ERROR),
+        (b"\xff", types.PARSE_ERROR),
+        (b"[]", types.INVALID_REQUEST),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": 5}', types.INVALID_REQUEST),
+    ],
+)
+async def test_a_line_that_is_no_message_is_answered_and_the_next_is_heard(
+    line: bytes, code: int
+) -> None:
+    async with piped("--rollout") as pipe:
+        answer = await pipe.answer_to_line(line)
+        assert (answer["id"], answer["error"]["code"]) == (None, code)
+        assert (await pipe.ask("envhub/score"))["value"] == 0.0
