@@ -29,6 +29,11 @@ def complain(message: str, hint: str = "") -> None:
         errors.print(hint, markup=False)
 
 
+def note(text: str) -> None:
+    """A word to the person at the terminal, beside the output."""
+    errors.print(text, markup=False)
+
+
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str = "") -> None:
     """Print a table; numbers are set to the right."""
     rows = list(rows)

@@ -6,12 +6,13 @@ import json
 import secrets
 import shlex
 import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hub.cli.output import complain, invocation, say, show_changes, table
+from hub.cli.output import complain, invocation, note, say, show_changes, table
 from hub.settings import Settings
 
 if TYPE_CHECKING:
@@ -85,6 +86,8 @@ def stdio(
 
     settings = Settings.from_environment(packs=tuple(packs) if packs else None)
     configure_logging(settings.log_level, settings.log_format)
+    if sys.stdin.isatty():
+        note("An MCP client is expected at the other end, not a person; Ctrl-D ends.")
     asyncio.run(_serve_pipe(settings, name, task, seed, rollout, faults))
 
 
