@@ -7,6 +7,7 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, TextIO, cast
 
 import msgspec
@@ -63,13 +64,20 @@ def configure_logging(level: LogLevel, form: LogFormat, to: TextIO | None = None
 
 
 class _StandardError(io.TextIOBase):
-    """Whatever standard error is when something is written to it."""
+    """Whatever standard error is when something is written to it.
+
+    Where nothing can be written any more (a full disk, a reader that has gone) lines are lost: a
+    step that is in the ledger must not be answered as a failure for want of its log line.
+    """
 
     def write(self, text: str) -> int:
-        return sys.stderr.write(text)
+        with suppress(OSError):
+            sys.stderr.write(text)
+        return len(text)
 
     def flush(self) -> None:
-        sys.stderr.flush()
+        with suppress(OSError):
+            sys.stderr.flush()
 
     def isatty(self) -> bool:
         return sys.stderr.isatty()

@@ -1,8 +1,16 @@
-"""Metrics stay small whatever packs do."""
+"""Metrics stay small whatever packs do, and logs are in nobody's way."""
 
 from __future__ import annotations
 
-from hub.telemetry import MAX_CODES, Metrics
+import errno
+import io
+import logging
+import sys
+
+import pytest
+import structlog
+
+from hub.telemetry import MAX_CODES, Metrics, configure_logging, logger
 
 
 def codes(metrics: Metrics) -> set[str]:
@@ -26,3 +34,26 @@ def test_codes_that_are_none_are_told_as_other() -> None:
     for code in ("lower", "A" * 100, "", 'A"} 1\nenvhub_calls_total 9', "Ä"):
         metrics.fault("agent", code)
     assert codes(metrics) == {"OTHER"}
+
+
+class Full(io.TextIOBase):
+    """Standard error on a full disk."""
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def flush(self) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_log_that_cannot_be_written_fails_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    root, before = logging.getLogger(), structlog.get_config()
+    monkeypatch.setattr(root, "handlers", list(root.handlers))
+    monkeypatch.setattr(root, "level", root.level)
+    monkeypatch.setattr(sys, "stderr", Full())
+    try:
+        configure_logging("info", "json")
+        logger("hub.tests").warning("fault")
+        root.warning("fault")
+    finally:
+        structlog.configure(**before)
