@@ -14,8 +14,9 @@ import msgspec
 from hub.errors import LedgerFailed
 
 MAX_GROUP = 1024
-LINGER_SECONDS = 0.001
-"""How long a group waits for company, while it is not alone: a commit costs as much for ten."""
+LINGER_SECONDS, MAX_LINGER_SECONDS = 0.00025, 0.002
+"""How long a group waits for company, for each that the last one had: a commit costs as much for
+ten, and whoever is alone need not wait."""
 
 Item = TypeVar("Item")
 T = TypeVar("T")
@@ -52,7 +53,7 @@ class GroupWriter(Generic[Item]):
         self._queued: list[_Queued[Item]] = []
         self._inbox: queue.SimpleQueue[list[_Queued[Item]]] = queue.SimpleQueue()
         self._loop = asyncio.get_running_loop()
-        self._company = False
+        self._company = 0
         self._closing = False
 
     @asynccontextmanager
@@ -103,8 +104,9 @@ class GroupWriter(Generic[Item]):
             raise LedgerFailed("the ledger is closing", hint="the hub is shutting down; retry")
         outcome = _Outcome(loop=self._loop)
         if not self._queued:
-            if self._company:
-                self._loop.call_later(LINGER_SECONDS, self._hand_over)
+            if self._company > 1:
+                linger = min(LINGER_SECONDS * self._company, MAX_LINGER_SECONDS)
+                self._loop.call_later(linger, self._hand_over)
             else:
                 self._loop.call_soon(self._hand_over)
         self._queued.append(_Queued(outcome, item, question))
@@ -112,7 +114,7 @@ class GroupWriter(Generic[Item]):
 
     def _hand_over(self) -> None:
         if self._queued:
-            self._company = len(self._queued) > 1
+            self._company = len(self._queued)
             self._inbox.put(self._queued)
             self._queued = []
 

@@ -14,7 +14,7 @@ from hub.mcp_server.jsonrpc import Params, encode_notification
 T = TypeVar("T")
 Headers = Sequence[tuple[bytes, bytes]]
 
-WATCH_AFTER_SECONDS: Final = 0.05
+WATCH_AFTER_SECONDS: Final = 0.25
 """A call that is not answered by then has its connection watched; before, that would only cost."""
 PING_SECONDS: Final = 15.0
 """Silence after which a comment line keeps proxies from closing a stream."""
