@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import socket
 import sys
 from collections.abc import Callable, Iterator
@@ -22,6 +23,9 @@ GRACE_SECONDS = 5
 SWITCH_SECONDS = 0.0005
 """How long the event loop may keep the interpreter from the ledger's thread, which needs it for a
 moment only: a tenth of what is usual, or that would be most of the time a commit takes."""
+COLLECT_AFTER = 20_000
+"""New objects after which cycles are looked for. A call leaves tens that stay (its step) and none
+in cycles: at the usual 700, looking takes an eighth of the hub's time."""
 
 
 def serve(settings: Settings, started: Callable[[Hub, str], None]) -> None:
@@ -31,6 +35,8 @@ def serve(settings: Settings, started: Callable[[Hub, str], None]) -> None:
     is written and every worker is ended before it returns.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
+    gc.set_threshold(COLLECT_AFTER)
+    gc.freeze()  # what was imported stays
     uvloop.run(_serve(settings, started))
 
 
