@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import contextmanager
@@ -26,7 +27,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 import apsw
 import pydantic
-from pydantic_core import to_jsonable_python
+from pydantic_core import to_json, to_jsonable_python
 
 from environments.errors import BadResult, InvalidArguments, PackInvalid
 from environments.spec import ToolSpec
@@ -175,12 +176,24 @@ class Tool:
         values = {name: getattr(parsed, name) for name in self.arguments.model_fields}
         result = self.function(db, **values) if self.wants_database else self.function(**values)
         try:
-            return to_jsonable_python(result, inf_nan_mode="strings")
+            plain = to_jsonable_python(result, inf_nan_mode="constants")
+            _refuse_constants(to_json(plain, inf_nan_mode="constants"))
+            return plain
         except (pydantic.ValidationError, ValueError, TypeError) as error:
             raise BadResult(
                 f"tool {self.spec.name} returned what is not JSON: {error}",
                 hint="return dicts, lists, text, numbers, pydantic models or None",
             ) from None
+
+
+def _refuse_constants(encoded: bytes) -> None:
+    """Raise ``ValueError`` for NaN and infinities: JSON has none, and encoders make them null."""
+    if b"NaN" in encoded or b"Infinity" in encoded:  # perhaps only inside a text
+        json.loads(encoded, parse_constant=_refuse_constant)
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")
 
 
 def invalid_arguments(tool: str, error: pydantic.ValidationError) -> InvalidArguments:

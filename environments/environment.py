@@ -12,7 +12,7 @@ import anyio.to_thread
 import msgspec
 
 from environments.catalogue import SHIPPED, Catalogue, Pack, with_files_named
-from environments.errors import EnvironmentFault, PackInvalid
+from environments.errors import PackInvalid, ToolTimedOut
 from environments.opened import WAIT, Environment
 from environments.sandbox.host import Description, Sandbox, SandboxLimits
 from environments.users.script import User
@@ -39,7 +39,7 @@ class Environments:
         self.sandbox = sandbox
         self.judge = judge
         self.user = user
-        self._open: dict[str, Environment | EnvironmentFault] = {}
+        self._open: dict[str, Environment | PackInvalid] = {}
         self._locks: dict[str, anyio.Lock] = {}
 
     async def get(self, name: str) -> Environment:
@@ -56,10 +56,12 @@ class Environments:
                 if found is None:
                     try:
                         found = await self._load(pack)
-                    except EnvironmentFault as error:
+                    except PackInvalid as error:
+                        if isinstance(error.__cause__, ToolTimedOut):
+                            raise  # it may be the machine that is slow today
                         found = error
                     self._open[name] = found
-        if isinstance(found, EnvironmentFault):
+        if isinstance(found, PackInvalid):
             raise found.with_traceback(None)
         return found
 

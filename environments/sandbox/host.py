@@ -114,13 +114,14 @@ class Sandbox:
     # --- preparing ------------------------------------------------------------------------------
 
     async def build(self, pack: Pack, path: Path) -> None:
-        """Write the pack's database to ``path``, which must not exist.
+        """Write the pack's database to ``path``; what a lost worker left there is replaced.
 
         Raises ``PackInvalid`` (which script, statement or row, and why), ``WorkerExited``,
         ``ToolTimedOut`` and ``InfrastructureFault``.
         """
 
         def request(id: int, view: wire.View | None) -> wire.Request:
+            path.unlink(missing_ok=True)
             return wire.Build(id=id, recipe=pack.recipe, path=str(path.absolute()))
 
         question = Question(

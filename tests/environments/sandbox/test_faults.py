@@ -71,6 +71,12 @@ def surrogate(db: Database) -> str:
     return chr(0xd800)
 
 @tool(read_only=False)
+def endless(db: Database) -> Any:
+    "Return a number that JSON has not."
+    db.run("UPDATE items SET on_hand = 0")
+    return {"share": float("nan")}
+
+@tool(read_only=False)
 def astronomical(db: Database) -> Any:
     "Return a number that no record can hold."
     db.run("UPDATE items SET on_hand = 0")
@@ -136,6 +142,7 @@ def write_file(path: str) -> None:
         ("unspeakable", "TOOL_CRASHED", "Mute"),
         ("nonsense", "BAD_RESULT", "not JSON"),
         ("surrogate", "BAD_RESULT", "not JSON"),
+        ("endless", "BAD_RESULT", "NaN is no JSON number"),
         ("astronomical", "BAD_RESULT", "64-bit"),
         ("abyss", "BAD_RESULT", "levels"),
         ("huge", "BAD_RESULT", "bytes"),
