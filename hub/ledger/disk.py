@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
+import aiosqlite
 import msgspec
 import zstandard
 
@@ -71,8 +72,9 @@ class Ledger:
 
     keeps_pages = True
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, reader: aiosqlite.Connection) -> None:
         self._connection = connection
+        self._reader = reader
         self._rows: dict[str, EpisodeRow] = {}
         for found in connection.execute(LIVE):
             row = EpisodeRow(*found)
@@ -95,12 +97,18 @@ class Ledger:
                 path, timeout=busy_seconds, isolation_level=None, check_same_thread=False
             )
         ) as connection:
-            try:
-                _prepare(connection, path)
-                ledger = cls(connection)
-            except sqlite3.DatabaseError as error:
-                raise LedgerDamaged(f"cannot open the ledger {path}: {error}") from error
-            async with ledger._writer.running():
+            async with AsyncExitStack() as stack:
+                try:
+                    _prepare(connection, path)
+                    # who reads waits for no commit: what was acknowledged is there to be read
+                    reader = await stack.enter_async_context(
+                        aiosqlite.connect(path, timeout=busy_seconds, isolation_level=None)
+                    )
+                    await reader.execute("PRAGMA query_only = ON")
+                    ledger = cls(connection, reader)
+                except sqlite3.DatabaseError as error:
+                    raise LedgerDamaged(f"cannot open the ledger {path}: {error}") from error
+                await stack.enter_async_context(ledger._writer.running())
                 yield ledger
 
     # Episodes --------------------------------------------------------------------------------
@@ -236,7 +244,10 @@ class Ledger:
         return [EpisodeRow(*row) for row in await self._fetch(f"{SELECT} {where}", values)]
 
     async def _fetch(self, sql: str, values: Any = ()) -> list[tuple[Any, ...]]:
-        return await self._writer.ask(lambda: self._connection.execute(sql, values).fetchall())
+        try:
+            return [tuple(row) for row in await self._reader.execute_fetchall(sql, values)]
+        except sqlite3.Error as error:
+            raise LedgerFailed(f"the ledger could not be read: {error}") from error
 
     # In the writer's thread ------------------------------------------------------------------
 

@@ -19,7 +19,6 @@ LINGER_SECONDS, MAX_LINGER_SECONDS = 0.00025, 0.002
 ten, and whoever is alone need not wait."""
 
 Item = TypeVar("Item")
-T = TypeVar("T")
 
 
 class _Outcome(asyncio.Future[Any]):
@@ -31,14 +30,13 @@ class _Outcome(asyncio.Future[Any]):
 
 
 class _Queued(msgspec.Struct, Generic[Item], frozen=True, gc=False):
-    """An item to write, or a question to answer, and who waits for it."""
+    """An item to write, and who waits for it."""
 
     outcome: _Outcome
-    item: Item | None = None
-    question: Callable[[], Any] | None = None
+    item: Item
 
 
-_Settled = tuple[_Outcome, Any, Exception | None]
+_Settled = tuple[_Outcome, Exception | None]
 
 
 class GroupWriter(Generic[Item]):
@@ -79,7 +77,7 @@ class GroupWriter(Generic[Item]):
         Who is cancelled meanwhile learns first what became of the item, or memory and disk would
         part ways; the cancellation is delivered at the next await.
         """
-        outcome = self._queue(item=item)
+        outcome = self._queue(item)
         try:
             await outcome
         except asyncio.CancelledError:
@@ -88,18 +86,9 @@ class GroupWriter(Generic[Item]):
                 task.uncancel()
                 task.cancel()
 
-    async def ask(self, question: Callable[[], T]) -> T:
-        """The answer of ``question``, asked in the thread, after what was put before."""
-        outcome = self._queue(question=question)
-        self._hand_over()
-        answer: T = await outcome
-        return answer
-
     # On the event loop -----------------------------------------------------------------------
 
-    def _queue(
-        self, item: Item | None = None, question: Callable[[], Any] | None = None
-    ) -> _Outcome:
+    def _queue(self, item: Item) -> _Outcome:
         if self._closing:
             raise LedgerFailed("the ledger is closing", hint="the hub is shutting down; retry")
         outcome = _Outcome(loop=self._loop)
@@ -109,7 +98,7 @@ class GroupWriter(Generic[Item]):
                 self._loop.call_later(linger, self._hand_over)
             else:
                 self._loop.call_soon(self._hand_over)
-        self._queued.append(_Queued(outcome, item, question))
+        self._queued.append(_Queued(outcome, item))
         return outcome
 
     def _hand_over(self) -> None:
@@ -119,9 +108,9 @@ class GroupWriter(Generic[Item]):
             self._queued = []
 
     def _settle(self, settled: Sequence[_Settled]) -> None:
-        for outcome, answer, error in settled:
+        for outcome, error in settled:
             if error is None:
-                outcome.set_result(answer)
+                outcome.set_result(None)
             else:
                 outcome.set_exception(error)
 
@@ -136,9 +125,7 @@ class GroupWriter(Generic[Item]):
                 more = self._inbox.get()
                 last = not more
                 group += more
-            settled = [*self._written([q for q in group if q.question is None])]
-            settled += [_answered(q) for q in group if q.question is not None]
-            self._loop.call_soon_threadsafe(self._settle, settled)
+            self._loop.call_soon_threadsafe(self._settle, self._written(group))
         self._loop.call_soon_threadsafe(ended.set_result, None)
 
     def _written(self, group: Sequence[_Queued[Item]]) -> Sequence[_Settled]:
@@ -146,19 +133,11 @@ class GroupWriter(Generic[Item]):
             return ()
         errors: Sequence[Exception | None]
         try:
-            errors = self._commit([queued.item for queued in group])  # type: ignore[misc]
+            errors = self._commit([queued.item for queued in group])
         except Exception as error:  # noqa: BLE001 - the thread must live, or every write hangs
             failed = LedgerFailed(
                 f"the ledger could not be written: {error}",
                 hint="nothing of it happened; look at the disk and retry",
             )
             errors = [failed] * len(group)
-        return [(q.outcome, None, error) for q, error in zip(group, errors, strict=True)]
-
-
-def _answered(queued: _Queued[Any]) -> _Settled:
-    assert queued.question is not None
-    try:
-        return queued.outcome, queued.question(), None
-    except Exception as error:  # noqa: BLE001 - whoever asked is told
-        return queued.outcome, None, error
+        return [(q.outcome, error) for q, error in zip(group, errors, strict=True)]
