@@ -57,11 +57,10 @@ class Diverged(AgentError):
 
 
 @asynccontextmanager
-async def played_again(environment: Environment, trajectory: Trajectory) -> AsyncIterator[Episode]:
-    """A fresh episode after the trajectory's calls, not scored.
+async def begun_again(environment: Environment, trajectory: Trajectory) -> AsyncIterator[Episode]:
+    """A fresh episode where the trajectory's began.
 
-    Raises ``EnvironmentChanged``, ``Diverged`` at the first step that is not as recorded, and
-    ``InfrastructureFault``.
+    Raises ``EnvironmentChanged`` and ``InfrastructureFault``.
     """
     if environment.digest != trajectory.digest:
         raise EnvironmentChanged(
@@ -79,12 +78,29 @@ async def played_again(environment: Environment, trajectory: Trajectory) -> Asyn
         horizon=max(1, trajectory.horizon, len(trajectory.steps)),
         malformed=trajectory.malformed,
     )
-    for recorded in trajectory.steps:
-        step = await episode.call(recorded.tool, recorded.arguments)
-        if different := first_difference(_comparable(recorded), _comparable(step)):
-            raise Diverged(different, recorded.index)
     yield episode
     await episode.close()
+
+
+async def take_again(episode: Episode, recorded: Step) -> tuple[Step, str]:
+    """Take a recorded step once more: what came of it now, and where that differs if it does."""
+    step = await episode.call(recorded.tool, recorded.arguments)
+    return step, first_difference(_comparable(recorded), _comparable(step))
+
+
+@asynccontextmanager
+async def played_again(environment: Environment, trajectory: Trajectory) -> AsyncIterator[Episode]:
+    """A fresh episode after the trajectory's calls, not scored.
+
+    Raises ``EnvironmentChanged``, ``Diverged`` at the first step that is not as recorded, and
+    ``InfrastructureFault``.
+    """
+    async with begun_again(environment, trajectory) as episode:
+        for recorded in trajectory.steps:
+            _, different = await take_again(episode, recorded)
+            if different:
+                raise Diverged(different, recorded.index)
+        yield episode
 
 
 async def replay(environments: Environments, trajectory: Trajectory) -> Replayed:

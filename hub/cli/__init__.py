@@ -11,7 +11,16 @@ from collections.abc import Sequence
 import typer
 
 from environments.errors import EnvhubError
-from hub.cli import checking, doctor, evaluating, packs, serving, verifying
+from hub.cli import (
+    checking,
+    doctor,
+    evaluating,
+    packs,
+    recorded,
+    scheduling,
+    serving,
+    verifying,
+)
 from hub.cli.output import complain
 from hub.settings import SettingsInvalid
 from snapshots.errors import SnapshotsError
@@ -29,6 +38,8 @@ checking.register(app)
 serving.register(app)
 verifying.register(app)
 evaluating.register(app)
+recorded.register(app)
+scheduling.register(app)
 doctor.register(app)
 
 

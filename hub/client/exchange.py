@@ -57,7 +57,7 @@ class Attempts:
         wait_seconds = self._wait_seconds * random.uniform(0.5, 1.0)
         self._wait_seconds = min(2 * self._wait_seconds, LONGEST_WAIT_SECONDS)
         if isinstance(failed, HubError) and failed.status == 429:
-            wait_seconds = max(wait_seconds, float(error.details.get("retry_after_seconds", 1)))
+            wait_seconds = max(wait_seconds, _seconds(error.details.get("retry_after_seconds")))
         if not may or time.monotonic() + wait_seconds > self._until:
             raise error from None
         return wait_seconds
@@ -65,6 +65,10 @@ class Attempts:
     def _unreachable(self, failed: httpx2.TransportError) -> HubUnreachable:
         said = str(failed) or type(failed).__name__
         return HubUnreachable(f"{self._ask.method} {self._url}{self._ask.path}: {said}")
+
+
+def _seconds(asked: object) -> float:
+    return float(asked) if isinstance(asked, int | float) else 1.0
 
 
 def decoded(ask: Ask[Answer], response: httpx2.Response) -> Answer:

@@ -23,8 +23,8 @@ ORDER = {
         "errors", "spec", "authoring", "trajectory", "chat", "faults", "horizons", "advantages",
         "llm", "assertions", "datafiles", "catalogue", "sampling", "scaffold", "runtimes",
         "sandbox", "verifier", "journal", "users", "timeline", "unhurried", "opened", "joint",
-        "world", "environment", "injection", "episode", "record", "oracle", "notebook", "replay",
-        "comparison", "check", "evaluation",
+        "world", "environment", "injection", "episode", "record", "parquet", "oracle", "notebook",
+        "replay", "comparison", "check", "evaluation",
     ],
     "hub": [
         "settings", "wire", "training", "errors", "data_dir", "judging", "telemetry", "ids",
