@@ -45,8 +45,9 @@ format: setup ## reformat and mend what ruff can
 bench: setup ## measure, each figure beside its baseline of the same run
 	$(BIN)/python -m tests.benchmarks
 
-reference: setup ## write docs/reference.md from the code
+reference: setup ## write docs/reference.md and docs/api.md from the code
 	$(BIN)/python -m tests.end_to_end.reference
+	$(BIN)/python -m tests.end_to_end.api_reference
 
 lock: ## resolve requirements.lock anew from pyproject.toml
 	$(PYTHON) -m venv $(VENV)-lock

@@ -110,7 +110,7 @@ def check_faults(faults: PackFaults) -> None:
                     )
 
 
-class Phase(Spec, frozen=True, kw_only=True):
+class FaultPhase(Spec, frozen=True, kw_only=True):
     """From a training step on: this plan."""
 
     from_training_step: Count
@@ -120,7 +120,7 @@ class Phase(Spec, frozen=True, kw_only=True):
 class FaultCurriculum(Spec, frozen=True, kw_only=True):
     """Plans by training step, e.g. ``none``, then ``flaky``, then ``hostile``."""
 
-    phases: tuple[Phase, ...]
+    phases: tuple[FaultPhase, ...]
 
     def __post_init__(self) -> None:
         steps = [phase.from_training_step for phase in self.phases]

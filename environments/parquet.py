@@ -27,6 +27,7 @@ PLAIN: Final = {
     "instruction": "string",
     "seed": "int64",
     "malformed": "string",
+    "user": "string",
     "group": "string",
     "repetition": "int64",
     "policy": "string",

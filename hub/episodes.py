@@ -105,8 +105,11 @@ class Episodes:
 
         What is written ``beside`` goes to the disk together with them.
         """
-        environment = (await self.environments.get(request.environment)).under(request.faults)
         horizon, training_step = await self.curriculum.settled(request)
+        faults = request.faults
+        if faults is None and request.fault_curriculum is not None:
+            faults = request.fault_curriculum.at(training_step or 0)
+        environment = (await self.environments.get(request.environment)).under(faults)
         enrolments = {
             each: Enrolment(
                 repetition=repetition,
@@ -143,8 +146,8 @@ class Episodes:
             raise failed[0]
         for episode in episodes:
             self._enter(episode, request.lease_seconds)
-        fields = {"group": group, "count": len(ids)} if group else {}
-        self._happened("created", episodes[0], task=request.task, seed=request.seed, **fields)
+        about = {"group": group, "count": len(ids)} if group else {}
+        self._happened("created", episodes[0], task=request.task, seed=request.seed, **about)
         self.metrics.episode("created", len(ids) - 1)
         return episodes
 

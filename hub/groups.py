@@ -11,7 +11,6 @@ from environments.advantages import Lesson, lesson_of
 from environments.episode import Episode
 from environments.errors import EnvhubError
 from environments.sampling import SamplerSpec
-from environments.spec import FaultPlan
 from environments.trajectory import Window
 from hub.curriculum import Curriculum
 from hub.episodes import Episodes
@@ -44,7 +43,6 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     policy_version: str | None
     schedule: str | None
     sampler: str | None
-    faults: str | FaultPlan | None
     window: Window | None
 
 
@@ -146,7 +144,6 @@ class Groups:
             policy_version=request.policy_version,
             schedule=request.schedule,
             sampler=request.sampler,
-            faults=request.faults,
             window=request.window,
         )
         wanted = CreateEpisode(

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from environments.faults import FaultCurriculum
 from environments.spec import Difficulty, FaultPlan, Split, ToolSpec
 from environments.trajectory import Actor, ModelCall, Reward, Step, Window
 
@@ -131,6 +132,8 @@ class Terms(Request, frozen=True, kw_only=True):
     """By default the last one the schedule was told of."""
     faults: str | FaultPlan | None = None
     """A plan of the pack, or ``none``, ``flaky`` or ``hostile``, or a plan of your own."""
+    fault_curriculum: FaultCurriculum | None = None
+    """Where no ``faults`` are given: the plan of ``training_step``."""
     malformed: Literal["observe", "penalise", "end"] = "observe"
     """What a call of an unknown tool, or one whose arguments break its schema, comes to."""
     policy_version: str | None = None

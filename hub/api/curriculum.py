@@ -191,7 +191,7 @@ ROUTES = (
         summary="Tell how tries ended that were not episodes of one of its groups",
         example={
             "environment": "procurement",
-            "task": "cancel-duplicate-order",
+            "task": "chairs-asked-for-twice",
             "passed": [True, False],
         },
     ),

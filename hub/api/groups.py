@@ -86,7 +86,7 @@ ROUTES = (
         summary="Begin up to 256 episodes that start exactly alike, all or none",
         example={
             "environment": "procurement",
-            "task": "cancel-duplicate-order",
+            "task": "chairs-asked-for-twice",
             "size": 8,
             "seed": 1,
             "policy_version": "step-40",

@@ -1,9 +1,9 @@
 """Play a hub's episodes from Python; needs msgspec and httpx2 only.
 
     with Hub("http://127.0.0.1:8765") as hub:
-        with hub.group("procurement", "cancel-duplicate-order", size=8) as group:
+        with hub.group("procurement", "chairs-asked-for-twice", size=8) as group:
             for episode in group:
-                episode.call("list_orders", {"status": "open"})
+                episode.call("search_requisitions", {"requester": "Joost"})
                 episode.score("done")
         print(group.detail().lesson.advantages)
 

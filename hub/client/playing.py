@@ -11,6 +11,7 @@ from typing import Literal, TypedDict
 import msgspec
 
 from environments.chat import CountTokens, Transcript, observation, opening
+from environments.faults import FaultCurriculum
 from environments.spec import FaultPlan
 from environments.trajectory import Window
 from hub.training import GroupDetail, GroupInfo
@@ -25,6 +26,7 @@ class Given(TypedDict, total=False):
     schedule: str | None
     training_step: int | None
     faults: str | FaultPlan | None
+    fault_curriculum: FaultCurriculum | None
     malformed: Literal["observe", "penalise", "end"]
     policy_version: str | None
     window: Window | None

@@ -18,21 +18,38 @@ README = (ROOT / "README.md").read_text()
 BIN = Path(sys.executable).parent
 
 
-def snippets(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+def snippets(language: str, page: str = README) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
 
 
 def test_the_reference_is_what_the_code_says() -> None:
     assert PAGE.read_text() == page(), "run `make reference`"
 
 
-def test_the_python_snippet_runs() -> None:
-    (snippet,) = snippets("python")
+TRAINING = (ROOT / "docs" / "training.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("page", "number", "said"),
+    [
+        (README, 0, "(0.0, 0.0, 0.0, 0.0)"),
+        (README, 1, "Kelly"),
+        (TRAINING, 0, "0.0 (0.0, 0.0, 0.0, 0.0) True"),
+        (TRAINING, 1, "completion=2, tokens={'token_ids': [1, 2], 'logprobs': [-0.1, -0.2]}"),
+    ],
+)
+def test_the_python_snippets_run(page: str, number: int, said: str) -> None:
+    found = snippets("python", page)
+    assert len(found) == 2
     done = subprocess.run(
-        [sys.executable, "-c", snippet], check=False, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", found[number]],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    assert "Kelly" in done.stdout
+    assert said in done.stdout
 
 
 def test_the_curl_lines_answer(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from environments.chat import observation
 from environments.environment import Environment, Environments, open_environments
 from environments.episode import Episode
 from environments.errors import PackInvalid
-from environments.faults import PRESETS, FaultCurriculum, Phase, UnknownFaultPlan
+from environments.faults import PRESETS, FaultCurriculum, FaultPhase, UnknownFaultPlan
 from environments.journal import JournalRecord
 from environments.oracle import play_oracle
 from environments.record import trajectory_of
@@ -303,7 +303,10 @@ async def test_a_typo_in_a_packs_plan_is_refused(tmp_path: Path, text: str, said
 
 
 async def test_a_curriculum_gives_the_plan_of_a_training_step() -> None:
-    phases = (Phase(from_training_step=0, plan="none"), Phase(from_training_step=100, plan="flaky"))
+    phases = (
+        FaultPhase(from_training_step=0, plan="none"),
+        FaultPhase(from_training_step=100, plan="flaky"),
+    )
     curriculum = FaultCurriculum(phases=phases)
     assert [curriculum.at(step) for step in (0, 99, 100, 5000)] == [
         "none",

@@ -77,6 +77,22 @@ async def test_truncation_is_not_termination(rest: Rest) -> None:
     assert (whole["truncated"], whole["terminated"]) == (False, True)
 
 
+async def test_faults_follow_the_training_step(rest: Rest) -> None:
+    await rest.ask("PUT", "/v1/schedules/long", {"fixed": 9})
+    phases = [
+        {"from_training_step": 0, "plan": "none"},
+        {"from_training_step": 50, "plan": "hostile"},
+    ]
+    terms = {**TEA, "schedule": "long", "fault_curriculum": {"phases": phases}}
+    for step, failing in ((10, False), (60, True)):
+        episode = await rest.ask(
+            "POST", "/v1/episodes", {**terms, "training_step": step}, expect=201
+        )
+        trajectory = await rest.ask("GET", f"/v1/episodes/{episode['id']}/trajectory")
+        assert bool(trajectory["faults"].get("rules")) == failing
+        assert trajectory["training_step"] == step
+
+
 async def test_agentgym_settings_as_they_stand(rest: Rest) -> None:
     settings = {"type": "scaling_inter_stepwise", "rounds": [6, 13], "steps_scaling_inter": 100}
     made = await rest.ask("PUT", "/v1/schedules/babyai", {"rounds_ctrl": settings})
