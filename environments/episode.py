@@ -298,11 +298,13 @@ class Episode:
                     f"episode {self.id} has taken its {self.horizon} steps",
                     hint="score it, reset it, or start one with a longer horizon",
                 )
-            return await self._step(tool, recordable(tool, arguments), call_key)
+            return await self._step(tool, arguments, call_key)
 
-    async def _step(self, tool: str, arguments: dict[str, Any], call_key: str | None) -> Step:
+    async def _step(self, tool: str, given: Mapping[str, Any], call_key: str | None) -> Step:
         started = time.perf_counter()
+        arguments: dict[str, Any] = {}  # of a call whose own no record can hold
         try:
+            arguments = recordable(tool, given)
             transition = await self._run(tool, arguments)
         except InfrastructureFault:
             raise

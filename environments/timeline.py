@@ -117,8 +117,7 @@ class Timeline:
 
 
 def recordable(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of the arguments. Raises ``InvalidArguments`` for what no record can hold: there
-    could be no step to show for the call."""
+    """A copy of the arguments. Raises ``InvalidArguments`` for what no record can hold."""
     try:
         require_keepable(msgspec.json.encode(arguments))
     except (ValueError, TypeError, RecursionError) as error:
