@@ -49,6 +49,11 @@ reference: setup ## write docs/reference.md and docs/api.md from the code
 	$(BIN)/python -m tests.end_to_end.reference
 	$(BIN)/python -m tests.end_to_end.api_reference
 
+evidence: setup ## the long checks: every attack with every layer left out in turn, 100,000 random frames
+	$(BIN)/python -m tests.security --layers
+	$(BIN)/python -m tests.security --layers --user 65534 || test $$? = 77
+	$(BIN)/python -m tests.security.fuzz 100000
+
 lock: ## resolve requirements.lock anew from pyproject.toml
 	$(PYTHON) -m venv $(VENV)-lock
 	$(VENV)-lock/bin/python -m pip install --quiet 'uv>=0.9,<1'

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from environments.errors import CallKeyReused, InvalidArguments, UnknownMark
-from environments.sandbox.wire import Moment, require_keepable
+from environments.keepable import require_keepable
+from environments.sandbox.wire import Moment
 from environments.trajectory import Step
 from snapshots import Branch, Mark
 

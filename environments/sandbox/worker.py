@@ -105,6 +105,7 @@ class Worker(asyncio.Protocol):
         self._free = free
         self._transport: asyncio.Transport | None = None
         self._received = bytearray()
+        self._wanted = wire.HEADER_BYTES
         self._asked = 0
         self._questions: deque[Question] = deque()  # the first is the one it works on
         self._recalled: dict[int, float] = {}  # seconds that each may take
@@ -183,14 +184,18 @@ class Worker(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._received:
             self._received += data
+            if len(self._received) < self._wanted:
+                return  # and is not copied again for every piece of it
             data = bytes(self._received)
             self._received.clear()
+        self._wanted = wire.HEADER_BYTES
         while len(data) >= wire.HEADER_BYTES:
             size = wire.frame_bytes(data)
             if size > self._max_frame_bytes + wire.HEADER_BYTES:
                 self._reject(f"its answer has {size} bytes, the most is {self._max_frame_bytes}")
                 return
             if len(data) < size:
+                self._wanted = size
                 break
             self._answer(data if len(data) == size else data[:size])
             if len(data) == size or not self.usable:
@@ -212,7 +217,7 @@ class Worker(asyncio.Protocol):
     def _answer(self, frame: bytes) -> None:
         try:
             reply = wire.decode_reply(memoryview(frame)[wire.HEADER_BYTES :])
-            wire.require_keepable(reply.payload)
+            wire.check_payload(reply.payload)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             self._reject(f"its answer is malformed: {error}")
             return

@@ -10,9 +10,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
-import anyio
 import pytest
 from mcp import Client, StdioServerParameters
 
@@ -172,19 +170,16 @@ def test_a_port_in_use_and_a_data_directory_in_use(
         assert "--data-dir" in said.err
 
 
+@pytest.mark.anyio
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_stdio_serves_the_official_client(mode: str) -> None:
-    async def play() -> list[Any]:
-        server = StdioServerParameters(
-            command=sys.executable, args=["-m", "hub.cli", "stdio", "shop", "--packs", SHOP]
-        )
-        async with Client(server, mode=mode) as client:
-            tools = (await client.list_tools()).tools
-            order = await client.call_tool("order", {"sku": "TEA-100", "quantity": 2})
-            look = await client.call_tool("list_products", {})
-            return [{tool.name for tool in tools}, order, look]
-
-    tools, order, look = anyio.run(play)
+async def test_stdio_serves_the_official_client(mode: str) -> None:
+    server = StdioServerParameters(
+        command=sys.executable, args=["-m", "hub.cli", "stdio", "shop", "--packs", SHOP]
+    )
+    async with Client(server, mode=mode) as client:
+        tools = {tool.name for tool in (await client.list_tools()).tools}
+        order = await client.call_tool("order", {"sku": "TEA-100", "quantity": 2})
+        look = await client.call_tool("list_products", {})
     assert {"order", "wait", "reset_environment"} <= tools
     assert order.structured_content["price_cents"] == 900
     assert '"stock":10' in look.content[0].text.replace(" ", "")

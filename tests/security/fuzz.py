@@ -155,7 +155,9 @@ class Fuzzer:
             data = data[size:]
 
 
-class _Transport(asyncio.Transport):
+class Transport(asyncio.Transport):
+    """Where a worker's questions go that nobody hears."""
+
     def write(self, data: Any) -> None:
         pass
 
@@ -197,7 +199,7 @@ async def against_host(count: int, seed: int, folder: Path) -> Counter[str]:
         if number == count // 10:
             ends.settled()
         worker = Worker(1, loop, MAX_FRAME_BYTES, lambda _: None, gone.append, lambda worker: None)
-        worker.connection_made(_Transport())
+        worker.connection_made(Transport())
         question = Question("x", 60, request, read_report, branch)
         worker.ask(question)
         for piece in fuzzer.pieces(fuzzer.frame()):

@@ -20,6 +20,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 CLONE_NEWNS, MS_BIND, MS_REC, MS_PRIVATE = 0x20000, 0x1000, 0x4000, 0x40000
 CLONE_NAMESPACES = 0x7E020000
 PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 24, 38
+PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
 AF_VSOCK = 40
 
 CONTAINER_DENIES: Final = """
@@ -130,4 +131,7 @@ def refuse(calls: dict[str, int]) -> None:
         Instruction(bpf.RETURN, seccomp.ALLOW),
     ]
     kernel.prctl(PR_SET_NO_NEW_PRIVS, 1)
-    seccomp.install(bpf.encode(program))
+    code = bpf.encode(program)
+    text = ctypes.create_string_buffer(code, len(code))
+    header = (ctypes.c_uint64 * 2)(len(program), ctypes.addressof(text))
+    kernel.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.addressof(header))

@@ -171,3 +171,11 @@ def test_whatever_the_arguments_only_what_is_listed_passes(
 def test_programs_are_encoded_as_they_are_read() -> None:
     program = seccomp.program("x86_64", PID, writer=False)
     assert bpf.decode(bpf.encode(program)) == program
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("writer", [False, True], ids=["reader", "writer"])
+def test_a_filter_built_once_is_that_of_whoever_installs_it(machine: str, writer: bool) -> None:
+    built = seccomp.Filter(machine, writer=writer)
+    for pid in (1, 2, PID, 2**22):
+        assert built.code(pid) == bpf.encode(seccomp.program(machine, pid, writer=writer))

@@ -181,6 +181,27 @@ def functions_of_the_connection(db):
         except Exception:
             pass
 
+@tool(read_only=False)
+def lay_traps(db: Database) -> None:
+    "Leave many cycles that write, and speak, when they are collected."
+    connection = db._connection
+    class Trap:
+        def __init__(self):
+            self.itself = self
+        def __del__(self):
+            print("collected")
+            connection.execute("UPDATE items SET on_hand = 91")
+    for _ in range(200):
+        Trap()
+
+@tool(read_only=False)
+def churn(db: Database) -> dict:
+    "Give the collector cause, and say what became of the rows."
+    for _ in range(2000):
+        cycle = []
+        cycle.append(cycle)
+    return {"items": db.rows("SELECT * FROM items")}
+
 @tool(read_only=True)
 def leaks() -> list:
     "Their names."
@@ -258,7 +279,8 @@ async def seen(environment: Environment) -> list[Any]:
     """All that a new episode sees before and after it has written."""
     episode = await Episode.start(environment, seed=11)
     steps = [await episode.call(tool, {}) for tool in ("look", "write", "look", "write")]
-    assert [step.error for step in steps] == [None] * 4
+    errors = [step.error for step in steps if step.error is not None]
+    assert not errors, errors
     changes = episode.changes().to_json()
     await episode.close()
     return [*(step.result for step in steps), changes]
@@ -295,3 +317,16 @@ async def test_the_next_episode_sees_nothing_of(
     if not step.changes:  # else it wrote to its own episode, and says so
         assert rows["items"] == clean[0]["items"]
     assert rows["temporary"] == []
+
+
+async def test_finalizers_of_an_earlier_episode_write_and_say_nothing_in_a_later_one(
+    shop: Environment, clean: list[Any]
+) -> None:
+    hostile = await Episode.start(shop, seed=11)
+    await hostile.call("lay_traps", {})
+    episode = await Episode.start(shop, seed=11, horizon=100)
+    for _ in range(60):
+        step = await episode.call("churn", {})
+        assert step.error is None, step.error
+        assert step.result["items"] == clean[0]["items"]
+        assert (step.changes, step.output) == ((), "")

@@ -20,7 +20,8 @@ ORDER = {
         "vfs", "branch", "workspace", "deltas", "records", "nodes", "btree", "compare", "store",
     ],
     "environments": [
-        "errors", "spec", "authoring", "trajectory", "chat", "faults", "horizons", "advantages",
+        "errors", "keepable", "spec", "authoring", "trajectory", "chat", "faults", "horizons",
+        "advantages",
         "llm", "assertions", "datafiles", "catalogue", "sampling", "scaffold", "runtimes",
         "sandbox", "verifier", "journal", "users", "timeline", "unhurried", "opened", "joint",
         "world", "environment", "injection", "episode", "record", "parquet", "oracle", "notebook",
@@ -28,8 +29,8 @@ ORDER = {
     ],
     "hub": [
         "settings", "wire", "training", "errors", "data_dir", "judging", "telemetry", "ids",
-        "turns", "leases", "admission", "ledger", "curriculum", "trajectories", "episodes", "seats",
-        "tending", "groups",
+        "turns", "leases", "admission", "ledger", "curriculum", "trajectories",
+        "episodes", "seats", "tending", "groups",
         "mcp_server", "api", "app", "server", "client", "demo", "cli",
     ],
 }  # fmt: skip

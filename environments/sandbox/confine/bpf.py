@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 LOAD: Final = 0x20
 """accumulator = the 32-bit word at offset k"""
@@ -16,6 +16,8 @@ RETURN: Final = 0x06
 """end with k"""
 
 _ENCODING: Final = struct.Struct("=HBBI")
+_VALUE: Final = struct.Struct("=I")
+BYTES: Final = _ENCODING.size
 
 
 class Instruction(NamedTuple):
@@ -28,6 +30,11 @@ class Instruction(NamedTuple):
 def encode(program: Iterable[Instruction]) -> bytes:
     """The program as the kernel reads it."""
     return b"".join(_ENCODING.pack(code, jt, jf, k) for code, k, jt, jf in program)
+
+
+def put(code: Any, number: int, k: int) -> None:
+    """Set ``k`` of one instruction in a buffer that holds an encoded program."""
+    _VALUE.pack_into(code, (number + 1) * BYTES - _VALUE.size, k)
 
 
 def decode(code: bytes) -> list[Instruction]:

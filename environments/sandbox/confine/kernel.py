@@ -13,6 +13,8 @@ MACHINE: Final = platform.machine()
 """``x86_64`` or ``aarch64`` where all layers are to be had."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_VERSION_3 = (ctypes.c_uint32 * 2)(0x20080522, 0)
+_NONE = (ctypes.c_uint32 * 6)()
 
 
 def system_call(number: int, *arguments: int) -> int:
@@ -31,10 +33,7 @@ def drop_capabilities() -> None:
     """Give up every capability, root's too. Raises ``OSError``."""
     if not LINUX:
         raise OSError("capabilities are Linux's")
-    version_3, words = 0x20080522, 6
-    header = (ctypes.c_uint32 * 2)(version_3, 0)
-    none = (ctypes.c_uint32 * words)()
-    _checked(_libc.capset, ctypes.addressof(header), (ctypes.addressof(none),))
+    _checked(_libc.capset, ctypes.addressof(_VERSION_3), (ctypes.addressof(_NONE),))
 
 
 def _checked(function: Any, first: int, rest: tuple[int, ...]) -> int:

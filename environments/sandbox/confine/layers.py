@@ -9,10 +9,11 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from environments.sandbox.confine import bpf, kernel, landlock, seccomp
+from environments.sandbox.confine import kernel, landlock, seccomp
 from environments.sandbox.confine.grounds import shared_grants
 from environments.sandbox.confine.landlock import Grant, Opened
 from environments.sandbox.confine.processes import mapped_bytes
+from environments.sandbox.confine.syscalls import MACHINES
 
 if TYPE_CHECKING:
     from environments.sandbox.wire import WorkerLimits
@@ -40,6 +41,10 @@ class Confinement:
 
     def __init__(self) -> None:
         self._shared = landlock.look_up(shared_grants()) if landlock.abi() else []
+        self._filters: dict[bool, seccomp.Filter] = {}
+        if kernel.LINUX and sys.maxsize > 1 << 32 and kernel.MACHINE in MACHINES:
+            kinds = (False, True)
+            self._filters = {kind: seccomp.Filter(kernel.MACHINE, writer=kind) for kind in kinds}
 
     def apply(self, limits: WorkerLimits) -> Layers:
         """Confine this process for good. Call it before any untrusted code is loaded.
@@ -57,7 +62,7 @@ class Confinement:
             "no_new_privs": lambda: _prctl(_PR_SET_NO_NEW_PRIVS, 1),
             "not_dumpable": lambda: _prctl(_PR_SET_DUMPABLE, 0),
             "landlock": lambda: self._restrict_files(limits.readable, limits.writable),
-            "seccomp": lambda: _filter(writer=bool(limits.writable)),
+            "seccomp": lambda: self._filter(writer=bool(limits.writable)),
         }
         active, missing = [], []
         for name in LAYERS:
@@ -84,6 +89,11 @@ class Confinement:
         finally:
             _close(own)
 
+    def _filter(self, *, writer: bool) -> None:
+        if not self._filters:
+            raise OSError("there is a filter only for 64-bit Linux on x86-64 and aarch64")
+        self._filters[writer].install()
+
     def _close(self) -> None:
         _close(self._shared)
         self._shared = []
@@ -107,9 +117,3 @@ def _limit(kind: int, value: int) -> None:
     _, hard = resource.getrlimit(kind)
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
     resource.setrlimit(kind, (value, value))
-
-
-def _filter(*, writer: bool) -> None:
-    if not kernel.LINUX or sys.maxsize < 1 << 32:
-        raise OSError("there is a filter only for 64-bit programs on Linux")
-    seccomp.install(bpf.encode(seccomp.program(kernel.MACHINE, os.getpid(), writer=writer)))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import os
+import struct
 from collections.abc import Iterator
 from typing import Final
 
@@ -84,13 +86,28 @@ def _checking(checks: tuple[Check, ...], pid: int) -> Iterator[Instruction]:
     yield Instruction(bpf.RETURN, ALLOW)
 
 
-def install(code: bytes) -> None:
-    """Put an encoded program on this process; it must have one thread and ``no_new_privs``.
+class Filter:
+    """The filter of a kind of process, built once and installed by many."""
 
-    Raises ``OSError``.
-    """
-    text = ctypes.create_string_buffer(code, len(code))
-    count = len(code) // len(bpf.encode([Instruction(0, 0)]))
-    # struct sock_fprog: a 16-bit count, then an aligned pointer
-    header = (ctypes.c_uint64 * 2)(count, ctypes.addressof(text))
-    kernel.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.addressof(header))
+    def __init__(self, machine: str, *, writer: bool) -> None:
+        one, another = (program(machine, pid, writer=writer) for pid in (1, 2))
+        self._code = ctypes.create_string_buffer(bpf.encode(one), len(one) * bpf.BYTES)
+        self._count = len(one)
+        self._pids = [number for number in range(len(one)) if one[number] != another[number]]
+
+    def code(self, pid: int) -> bytes:
+        """The encoded program of process ``pid``."""
+        for number in self._pids:
+            bpf.put(self._code, number, pid)
+        return self._code.raw
+
+    def install(self) -> None:
+        """Put it on this process, which must have one thread and ``no_new_privs``.
+
+        Raises ``OSError``.
+        """
+        self.code(os.getpid())
+        # struct sock_fprog: a 16-bit count, then an aligned pointer
+        header = struct.pack("=QQ", self._count, ctypes.addressof(self._code))
+        given = ctypes.create_string_buffer(header, len(header))
+        kernel.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.addressof(given))

@@ -125,12 +125,13 @@ async def test_arguments_may_be_larger_than_any_integer_of_the_wire(make: Make) 
     tools = """
     @tool(read_only=True)
     def echo(value: Any) -> Any:
-        "Say it again."
-        return value
+        "Say it again, a number beyond 64 bits as text: no record could hold it."
+        return {**value, "big": str(value["big"])}
     """
     world = make(tools)
     value: dict[str, Any] = {"big": 2**80, "deep": [[[{"é": None}]]], "float": 0.1}
-    assert (await world.call("echo", value=value)).result == value
+    expected = {**value, "big": str(2**80)}
+    assert (await world.call("echo", value=value)).result == expected
 
 
 async def test_branches_that_fork_and_rewind_are_told_apart_by_every_worker(make: Make) -> None:

@@ -43,7 +43,7 @@ ATTACKS = (
     attack("threads", STOPPED + r"|^TOOL_CRASHED: .*(thread|MemoryError)", """
         threading.stack_size(1 << 20)
         halt = threading.Event()
-        threads = [threading.Thread(target=halt.wait, daemon=True) for _ in range(600)]
+        threads = [threading.Thread(target=halt.wait, daemon=True) for _ in range(200)]
         for number, thread in enumerate(threads):
             thread.start()
         breach(f"{number} threads")

@@ -165,7 +165,7 @@ ATTACKS = (
             __str__ = __repr__
         raise ToolError("X", "y", evil=Evil())
     """),
-    attack("numbers no record can hold", "^BAD_RESULT: .*64-bit", """
+    attack("numbers no record can hold", "^BAD_RESULT: ", """
         return [10 ** 400, -10 ** 400, 1e308 * 10, float("nan"), 2 ** 63, 2 ** 64]
     """),
     attack("the interpreter's settings", HARMLESS, """
