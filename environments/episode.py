@@ -335,7 +335,7 @@ class Episode:
             if delta is not None and self._journal.keeps_pages:
                 encoded = self.environment.encode_delta(delta, self.branch)
             if delta is not None:
-                self.branch.commit(delta, ())
+                self.branch.take(delta, ())
             await self._journal.append(self.id, Stepped(step, transition.moment, encoded))
         except BaseException:
             self.branch.rewind(before)

@@ -137,7 +137,7 @@ class Branch:
         self.take(delta, commits)
 
     def take(self, delta: PageDelta, commits: Sequence[tuple[str, Changeset]]) -> None:
-        """``commit`` of what this process has itself just written on the head: unchecked."""
+        """``commit`` of what was checked against this head, or written on it by this process."""
         head = self._head
         history = head.history
         for label, changes in commits:

@@ -46,8 +46,13 @@ class _Table(msgspec.Struct, forbid_unknown_fields=True):
 
     @property
     def keyed(self) -> bool:
-        rows = (*self.added, *self.removed, *(change.key for change in self.changed))
-        return all(column in row for row in rows for column in self.key)
+        key = self.key
+        for rows in (self.added, self.removed, [change.key for change in self.changed]):
+            for row in rows:
+                for column in key:
+                    if column not in row:
+                        return False
+        return True
 
 
 _MAX_COUNTERS = 1000
@@ -136,7 +141,10 @@ def _read_changes(encoded: msgspec.Raw) -> dict[str, Any]:
     except msgspec.ValidationError:
         pass
     else:
-        if all(table.keyed for table in tables.values()):
+        for table in tables.values():
+            if not table.keyed:
+                break
+        else:
             return changes
     Changeset.from_json(changes)
     return changes
