@@ -94,6 +94,9 @@ class JointBranch(Branch):
         mark = Mark(self.snapshot.digest, JointPoint(points, next(iter(points.values()))))
         self.rewind(mark)
 
+    def take(self, delta: PageDelta, commits: Sequence[tuple[str, Changeset]]) -> None:
+        self.commit(delta, commits)
+
     def encode(self) -> bytes:
         return msgspec.msgpack.encode({name: self.member(name).encode() for name in self._points})
 
