@@ -129,7 +129,7 @@ def deserialize_and_read(snapshot: Snapshot):  # type: ignore[no-untyped-def]
 
 def changes_against_size(store: SnapshotStore, small: Snapshot) -> Iterator[Row]:
     """One update and its changeset on about 0.5 MB and on about 50 MB."""
-    large = store.build(recipe(12_000))
+    large = store.build(recipe(21_000))
     costs = []
     for snapshot in (small, large):
         workspace, branch = Workspace(snapshot), Branch(snapshot)
