@@ -14,7 +14,12 @@ import msgspec
 
 from environments.assertions import ProbeCall
 from environments.catalogue import Pack
-from environments.errors import EnvhubError, EnvironmentFault, InfrastructureFault
+from environments.errors import (
+    EnvhubError,
+    EnvironmentFault,
+    ForgedChanges,
+    InfrastructureFault,
+)
 from environments.sandbox.host import Case, Moment, Sandbox, Trial
 from environments.spec import ChangePolicy, Task
 from environments.trajectory import Actor, Component, Reward, Step
@@ -23,6 +28,7 @@ from environments.verifier.judge import Judge, Verdict
 from environments.verifier.plan import JudgeSpec, Plan, RewardMode, read_plan
 from environments.verifier.reward import Conduct, MalformedPolicy, reward_of, unset
 from snapshots import Branch, Changeset
+from snapshots.errors import ChangesetInvalid
 
 _VERDICTS: Final[Mapping[str, float]] = {"complete": 1.0, "partial": 0.5, "none": 0.0}
 
@@ -138,10 +144,16 @@ def _net(steps: Iterable[Step], actor: Actor, ignored: ChangePolicy) -> dict[str
 
 
 def changes_of(steps: Iterable[Step], actor: Actor | None = None) -> Changeset:
-    """The net changes of one actor, or of all, over some steps."""
+    """The net changes of one actor, or of all, over some steps.
+
+    Raises ``ForgedChanges`` where what the workers reported does not follow one from the other.
+    """
     net = Changeset()
-    for step in steps:
-        for change in step.changes:
-            if actor is None or change.actor == actor:
-                net = net.concat(Changeset.from_json(change.changes), gaps=actor is not None)
+    try:
+        for step in steps:
+            for change in step.changes:
+                if actor is None or change.actor == actor:
+                    net = net.concat(Changeset.from_json(change.changes), gaps=actor is not None)
+    except ChangesetInvalid as error:
+        raise ForgedChanges(f"the reported changes contradict one another: {error}") from error
     return net

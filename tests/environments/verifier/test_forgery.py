@@ -14,11 +14,11 @@ import pytest
 
 from environments.environment import Environment
 from environments.episode import Episode
-from environments.errors import FrameRejected
+from environments.errors import ForgedChanges, FrameRejected
 from environments.sandbox import wire
 from environments.sandbox import worker as host_worker
 from environments.trajectory import Change, Reward, Step
-from environments.verifier import Attempt, score_episode
+from environments.verifier import Attempt, changes_of, score_episode
 from snapshots import PAGE_SIZE, Branch, PageDelta
 from tests.environments.verifier.conftest import CANCELLED, Shop, task
 
@@ -346,3 +346,22 @@ async def test_many_rows_without_a_key(shop: Shop) -> None:
     await episode.call("flood", {})
     assert len(episode.changes()) == 10
     assert (await episode.score("x")).value == 1.0
+
+
+def test_reports_that_contradict_one_another_are_the_packs_fault() -> None:
+    row = {"id": "o-9", "status": "new"}
+    made = {"orders": {"key": ["id"], "added": [row], "removed": [], "changed": []}}
+    steps = [
+        Step(
+            index=n,
+            tool="t",
+            arguments={},
+            clock_ms=0,
+            changes=(Change(actor="agent", changes=made),),
+        )
+        for n in range(2)
+    ]
+    assert len(changes_of(steps[:1])) == 1
+    with pytest.raises(ForgedChanges, match="contradict") as raised:
+        changes_of(steps)
+    assert raised.value.kind == "environment"
