@@ -25,7 +25,7 @@ ORDER = {
         "llm", "assertions", "datafiles", "catalogue", "sampling", "scaffold", "runtimes",
         "sandbox", "verifier", "journal", "users", "timeline", "unhurried", "opened", "joint",
         "world", "environment", "injection", "episode", "record", "parquet", "oracle", "notebook",
-        "replay", "comparison", "check", "importers", "evaluation",
+        "replay", "comparison", "check", "importers", "evaluation", "synthesis",
     ],
     "hub": [
         "settings", "wire", "training", "errors", "data_dir", "judging", "telemetry", "ids",

@@ -1,0 +1,117 @@
+"""The record of a run of synthesis: one line for each environment that was tried.
+
+``record.jsonl`` in the folder of the run. What a report is made of; it does not matter to it how
+the environment was made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from environments.errors import AgentError
+from environments.trajectory import Record
+
+RECORD: Final = "record.jsonl"
+
+
+class RecordInvalid(AgentError):
+    """A line of a record is none."""
+
+    code = "SYNTHESIS_RECORD_INVALID"
+
+
+class Repair(Record, frozen=True, kw_only=True):
+    """Something that was made wrong, and made again."""
+
+    problems: tuple[str, ...]
+    """What came of executing it."""
+    changed: str
+    """What is different in the next attempt, as a unified diff."""
+    of: str = ""
+    """Which part of the stage it was, a task's id for example."""
+
+
+class Rejection(Record, frozen=True, kw_only=True):
+    """Something that was given up."""
+
+    what: str
+    """A task's id, or a name."""
+    reason: str
+
+
+class StageOutcome(Record, frozen=True, kw_only=True):
+    """One stage of one environment."""
+
+    stage: str
+    passed: bool = True
+    into: int = 0
+    """How many things came into the stage: tasks, where it works on tasks; else 1."""
+    out_of: int = 0
+    """How many of them left it."""
+    seconds: float = 0.0
+    repairs: tuple[Repair, ...] = ()
+    rejected: tuple[Rejection, ...] = ()
+
+
+class Gate(Record, frozen=True, kw_only=True):
+    """What one gate of the check found."""
+
+    name: str
+    passed: bool
+    hard: bool
+    detail: str = ""
+
+
+class EnvironmentRecord(Record, frozen=True, kw_only=True):
+    """What became of one environment."""
+
+    name: str
+    outcome: Literal["passed", "rejected"]
+    title: str = ""
+    domain: str = ""
+    reason: str = ""
+    """Why it was rejected."""
+    digest: str = ""
+    """Of the pack, where there is one."""
+    stages: tuple[StageOutcome, ...] = ()
+    """In the order in which they were gone through."""
+    tables: int = 0
+    tools: int = 0
+    rows: int = 0
+    """In its initial database."""
+    tasks: int = 0
+    difficulties: Mapping[str, int] = msgspec.field(default_factory=dict)
+    """How many of its tasks have which difficulty."""
+    tools_called: int = 0
+    """How many tools some oracle calls."""
+    tables_changed: int = 0
+    """How many tables some oracle changes."""
+    gates: tuple[Gate, ...] = ()
+
+
+def write_record(folder: Path, records: Iterable[EnvironmentRecord]) -> Path:
+    """Write the record of the run in ``folder``, whole or not at all."""
+    path = folder / RECORD
+    part = path.with_suffix(".part")
+    with part.open("wb") as file:
+        for record in records:
+            file.write(msgspec.json.encode(record) + b"\n")
+    part.replace(path)
+    return path
+
+
+def read_record(folder: Path) -> Iterator[EnvironmentRecord]:
+    """The record of the run in ``folder``. Raises ``RecordInvalid``, naming the line."""
+    path = folder / RECORD
+    if not path.is_file():
+        raise RecordInvalid(f"{folder} is no folder of a run: it has no {RECORD}")
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                yield msgspec.json.decode(line, type=EnvironmentRecord)
+            except msgspec.DecodeError as error:
+                raise RecordInvalid(f"{path}, line {number}: {error}") from None
