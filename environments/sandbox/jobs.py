@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from environments.catalogue import Pack
-from environments.runtimes.native import SOURCE
+from environments.runtimes.source import SOURCE
 from environments.sandbox import wire
 from environments.sandbox.limits import SandboxLimits
 from environments.sandbox.pool import Pool
