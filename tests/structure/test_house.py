@@ -21,8 +21,8 @@ ORDER = {
     ],
     "environments": [
         "errors", "keepable", "spec", "authoring", "trajectory", "chat", "faults", "horizons",
-        "advantages",
-        "llm", "assertions", "datafiles", "catalogue", "sampling", "scaffold", "runtimes",
+        "advantages", "llm", "documents", "assertions", "datafiles", "catalogue",
+        "sampling", "scaffold", "runtimes",
         "sandbox", "verifier", "journal", "users", "timeline", "unhurried", "opened", "joint",
         "world", "environment", "injection", "episode", "record", "parquet", "oracle", "notebook",
         "replay", "comparison", "check", "importers", "evaluation", "synthesis",
