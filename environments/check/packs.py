@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from functools import cache, partial
 from pathlib import Path
@@ -67,7 +67,7 @@ async def check_packs(
     reports: dict[int, CheckReport] = {}
     waiting = []
     for number, path in enumerate(paths):
-        known = None if kept is None or again else _known(kept, path, judge)
+        known = None if kept is None or again else known_report(kept, path, judge)
         if known is None:
             waiting.append((number, path))
         else:
@@ -75,18 +75,52 @@ async def check_packs(
             told(path, None)
     if not waiting:
         return [reports[number] for number in range(len(paths))]
+    async with checking(kept, judge=judge, told=told) as check:
+
+        async def one(item: tuple[int, Path]) -> None:
+            number, path = item
+            reports[number] = await check(path)
+
+        await _each(waiting, one)
+    return [reports[number] for number in range(len(paths))]
+
+
+@asynccontextmanager
+async def checking(
+    kept: Path | None = None,
+    *,
+    judge: Judge | None = None,
+    told: Told = lambda path, finding: None,
+) -> AsyncIterator[Callable[[Path], Coroutine[Any, Any, CheckReport]]]:
+    """Workers for checking packs as they come, and what to call with the folder of each.
+
+    Its reports are kept in folder ``kept``, but not taken from there; see ``known_report``.
+    """
     async with _workshop() as (store, sandbox):
 
-        async def check(item: tuple[int, Path]) -> None:
-            number, path = item
+        async def check(path: Path) -> CheckReport:
             report = await try_gates(path, store, sandbox, judge, partial(told, path))
-            reports[number] = report
             if kept is not None and report.digest:
                 _keep(kept, report, judge)
             told(path, None)
+            return report
 
-        await _each(waiting, check)
-    return [reports[number] for number in range(len(paths))]
+        yield check
+
+
+def known_report(kept: Path, path: Path, judge: Judge | None = None) -> CheckReport | None:
+    """What was found in the pack in folder ``path`` by these gates, if that is in ``kept``."""
+    try:
+        file = _file(kept, pack_digest(path), judge)
+    except (PackInvalid, OSError):
+        return None
+    if not file.is_file():
+        return None
+    try:
+        found = msgspec.json.decode(file.read_bytes(), type=CheckReport, dec_hook=_path)
+    except msgspec.DecodeError:
+        return None
+    return msgspec.structs.replace(found, path=path, cached=True)
 
 
 @asynccontextmanager
@@ -100,20 +134,6 @@ async def _workshop() -> AsyncIterator[tuple[SnapshotStore, Sandbox]]:
 async def _each(items: Sequence[Item], do: Callable[[Item], Awaitable[Result]]) -> list[Result]:
     """As many packs side by side as there are processors."""
     return await side_by_side(items, do, at_once=os.cpu_count() or 1)
-
-
-def _known(kept: Path, path: Path, judge: Judge | None) -> CheckReport | None:
-    try:
-        file = _file(kept, pack_digest(path), judge)
-    except (PackInvalid, OSError):
-        return None
-    if not file.is_file():
-        return None
-    try:
-        found = msgspec.json.decode(file.read_bytes(), type=CheckReport, dec_hook=_path)
-    except msgspec.DecodeError:
-        return None
-    return msgspec.structs.replace(found, path=path, cached=True)
 
 
 def _keep(kept: Path, report: CheckReport, judge: Judge | None) -> None:

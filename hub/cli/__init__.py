@@ -1,6 +1,7 @@
 """The ``envhub`` command: every mistake is told in words, with an exit code and no traceback.
 
 0: done. 1: it failed, or a pack did not pass. 2: the command line makes no sense.
+3: some of many were done (``envhub import``).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from hub.cli import (
     checking,
     doctor,
     evaluating,
+    importing,
     packs,
     recorded,
     scheduling,
@@ -35,6 +37,7 @@ app = typer.Typer(
 )
 packs.register(app)
 checking.register(app)
+importing.register(app)
 serving.register(app)
 verifying.register(app)
 evaluating.register(app)
