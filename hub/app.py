@@ -12,32 +12,30 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
 
 import msgspec
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from environments.catalogue import Catalogue
 from environments.environment import Environments
-from environments.errors import EnvhubError
 from environments.sandbox.host import Sandbox, SandboxLimits
 from hub.admission import Tenure
 from hub.api.rest import PREFIX, rest_api
 from hub.curriculum import Curriculum
 from hub.data_dir import DataDir
+from hub.edge.guard import Guard
+from hub.edge.pages import Pages
 from hub.episodes import Episodes
-from hub.errors import SandboxIncomplete, body_of
+from hub.errors import SandboxIncomplete
 from hub.groups import Groups
 from hub.judging import judge_of, user_of
 from hub.ledger import Ledger, NullJournal, Records, RowQuery
-from hub.mcp_server.guard import Guard
 from hub.mcp_server.routes import McpRoutes
 from hub.seats import Seats
 from hub.settings import Settings
 from hub.telemetry import CONTENT_TYPE, Metrics, Readings, logger
 from hub.tending import tended
-from hub.wire import ErrorResponse
 from snapshots import SnapshotStore
 
 VERSION = version("mcp-env-hub")
@@ -111,16 +109,18 @@ class App:
         hosts = settings.allowed_hosts or (
             ("*",) if settings.host in ANY_ADDRESS else (settings.host,)
         )
-        guard = Guard(hosts, max_body_bytes=settings.max_body_bytes)
+        guard = Guard(
+            hosts,
+            max_body_bytes=settings.max_body_bytes,
+            max_json_depth=settings.max_json_depth,
+        )
         self._rest = rest_api(hub.groups, version=VERSION, guard=guard)
         self._mcp = McpRoutes(hub.episodes, hub.seats, secret=hub.secret, guard=guard)
-        self._pages: ASGIApp = pages(hub)
+        self._pages = Pages(page_routes(hub), guard)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path = scope.get("path", "")
-        if scope["type"] != "http":
-            await self._pages(scope, receive, send)
-        elif path.startswith(f"{PREFIX}/"):
+        path: str = scope["path"]
+        if path.startswith(f"{PREFIX}/"):
             await self._rest(scope, receive, send)
         elif path.startswith(("/episodes/", "/environments/")):
             await self._mcp(scope, receive, send)
@@ -133,7 +133,7 @@ class App:
         self._rest.close()
 
 
-def pages(hub: Hub) -> Starlette:
+def page_routes(hub: Hub) -> list[Route]:
     """What operators and the curious ask for."""
 
     async def index(request: Request) -> Response:
@@ -150,10 +150,7 @@ def pages(hub: Hub) -> Starlette:
         return JSONResponse({"status": "alive"})
 
     async def ready(request: Request) -> Response:
-        try:
-            await hub.ledger.rows(RowQuery(limit=1))
-        except EnvhubError as error:
-            return Response(_error_json(error), 503, media_type="application/json")
+        await hub.ledger.rows(RowQuery(limit=1))
         catalogue = hub.environments.catalogue
         return JSONResponse(
             {
@@ -167,18 +164,12 @@ def pages(hub: Hub) -> Starlette:
     async def metrics(request: Request) -> Response:
         return Response(hub.metrics.render(), media_type=CONTENT_TYPE)
 
-    return Starlette(
-        routes=[
-            Route("/", index),
-            Route("/healthz", health),
-            Route("/readyz", ready),
-            Route("/metrics", metrics),
-        ]
-    )
-
-
-def _error_json(error: EnvhubError) -> bytes:
-    return msgspec.json.encode(ErrorResponse(error=body_of(error)))
+    return [
+        Route("/", index),
+        Route("/healthz", health),
+        Route("/readyz", ready),
+        Route("/metrics", metrics),
+    ]
 
 
 async def _look_at_layers(sandbox: Sandbox, *, required: bool) -> None:

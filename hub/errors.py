@@ -5,6 +5,10 @@ Whose fault it was travels as ``kind``; a client never sees a traceback.
 
 from __future__ import annotations
 
+import functools
+import re
+import secrets
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -82,10 +86,28 @@ class MethodNotAllowed(AgentError):
     code = "METHOD_NOT_ALLOWED"
 
 
+class NestedTooDeeply(MalformedBody):
+    """The body's arrays and objects stand too deep in one another."""
+
+    code = "NESTED_TOO_DEEPLY"
+
+
 class ForeignHost(AgentError):
-    """The request's ``Host`` or ``Origin`` is not one this hub answers to."""
+    """The request's ``Host`` is not one this hub answers to."""
 
     code = "FOREIGN_HOST"
+
+
+class ForeignOrigin(AgentError):
+    """The request comes from a page of a host this hub does not answer to."""
+
+    code = "FOREIGN_ORIGIN"
+
+
+class TooManyUnanswered(AgentError):
+    """More requests of one connection wait for their answers than it may have at work."""
+
+    code = "TOO_MANY_UNANSWERED"
 
 
 class AtCapacity(InfrastructureFault):
@@ -132,7 +154,7 @@ class DataDirLocked(InfrastructureFault):
 
 STATUS: dict[type[Exception], int] = {
     MalformedBody: 400,
-    ForeignHost: 403,
+    ForeignOrigin: 403,
     UnknownEpisode: 404,
     UnknownGroup: 404,
     UnknownSchedule: 404,
@@ -150,10 +172,12 @@ STATUS: dict[type[Exception], int] = {
     EnvironmentChanged: 409,
     EpisodeGone: 410,
     BodyTooLarge: 413,
+    ForeignHost: 421,
     InvalidRequest: 422,
     InvalidArguments: 422,
     NothingToSample: 422,
     AtCapacity: 429,
+    TooManyUnanswered: 429,
     AgentError: 400,
     InfrastructureFault: 503,
     EnvhubError: 500,
@@ -170,23 +194,46 @@ def status_of(error: Exception) -> int:
 
 
 def body_of(error: Exception) -> ErrorBody:
-    """What a client is told. An error that is none of ours says no more than its code."""
-    if isinstance(error, EnvhubError):
+    """What a client is told: never a traceback, never where something lies on this machine.
+
+    An error that is none of ours says no more than its code and a new ``details.error_id``, by
+    which whoever logs it lets the operator find it.
+    """
+    if isinstance(error, AgentError):
+        message, hint = error.message, error.hint
+    elif isinstance(error, EnvhubError):
+        message, hint = without_paths(error.message), without_paths(error.hint)
+    elif isinstance(error, SnapshotsError):
         return ErrorBody(
-            kind=error.kind,
-            code=error.code,
-            message=error.message,
-            hint=error.hint,
-            details={key: plain(value) for key, value in error.details.items()},
+            kind="infrastructure", code="SNAPSHOT_FAULT", message=without_paths(str(error))
         )
-    if isinstance(error, SnapshotsError):
-        return ErrorBody(kind="infrastructure", code="SNAPSHOT_FAULT", message=str(error))
+    else:
+        return ErrorBody(
+            kind="infrastructure",
+            code="INTERNAL_ERROR",
+            message="the hub failed to answer",
+            hint="the hub's log has more under this error_id",
+            details={"error_id": f"err-{secrets.token_hex(6)}"},
+        )
     return ErrorBody(
-        kind="infrastructure",
-        code="INTERNAL_ERROR",
-        message="the hub failed to answer",
-        hint="the hub's log has the traceback",
+        kind=error.kind,
+        code=error.code,
+        message=message,
+        hint=hint,
+        details={key: plain(value) for key, value in error.details.items()},
     )
+
+
+@functools.cache
+def _paths() -> re.Pattern[str]:
+    """Absolute paths that begin as one of this machine does."""
+    roots = "|".join(re.escape(entry.name) for entry in Path("/").iterdir())
+    return re.compile(rf"(?<![\w/.:-])/(?:{roots})(?:/[^\s/:'\"()<>,;]*)+")
+
+
+def without_paths(text: str) -> str:
+    """``text`` with every path of this machine cut down to its last name."""
+    return _paths().sub(lambda found: found[0].rstrip("/").rpartition("/")[2], text)
 
 
 def plain(value: object) -> Any:

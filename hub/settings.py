@@ -35,6 +35,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     durability: Durability = "step"
     """``step``: a call is answered once its record is on disk. ``none``: memory only."""
     max_body_bytes: int = 4 * 1024 * 1024
+    max_json_depth: int = 500
+    """Levels of arrays and objects in one body; deeper is answered 400."""
     max_episodes: int = 0
     """Episodes held in memory at once; beyond, creating one is answered 429. 0: no limit."""
     lease_seconds: float = 900.0

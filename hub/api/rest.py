@@ -9,8 +9,8 @@ from typing import Any
 from hub.api import curriculum, environments, episodes, groups, leases, trajectories
 from hub.api.openapi import describe
 from hub.api.routing import Api, Route, Table
+from hub.edge.guard import Guard
 from hub.groups import Groups
-from hub.mcp_server.guard import Guard
 
 PREFIX = "/v1"
 

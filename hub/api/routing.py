@@ -16,10 +16,9 @@ from starlette.types import Receive, Scope, Send
 
 from environments.errors import EnvhubError
 from hub.api.streaming import Stream, Streams, Text
+from hub.edge.answers import PRIVATE, headers_of
+from hub.edge.guard import Disconnected, Guard
 from hub.errors import (
-    AtCapacity,
-    BodyTooLarge,
-    ForeignHost,
     InvalidRequest,
     MalformedBody,
     MethodNotAllowed,
@@ -27,8 +26,6 @@ from hub.errors import (
     body_of,
     status_of,
 )
-from hub.mcp_server.guard import BodyTooLarge as OverLimit
-from hub.mcp_server.guard import Disconnected, Guard
 from hub.telemetry import logger
 from hub.wire import ErrorResponse, Request
 
@@ -115,7 +112,8 @@ class Api:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers: tuple[tuple[bytes, bytes], ...] = ()
         try:
-            self._admit(scope)
+            # unlike MCP, a body's declared type is not held against it
+            self._guard.admit(dict(scope["headers"]))
             endpoint, captured = self._match(scope["method"], scope["path"])
             answer = await self._answer(endpoint, captured, scope, receive)
             if isinstance(answer, Stream):
@@ -130,29 +128,14 @@ class Api:
         except Disconnected:
             return
         except Exception as error:
-            status, body = status_of(error), _encode(ErrorResponse(error=body_of(error)))
-            content_type, headers = JSON, _headers(error)
+            told = body_of(error)
+            status, body = status_of(error), _encode(ErrorResponse(error=told))
+            content_type, headers = JSON, headers_of(error)
             if not isinstance(error, EnvhubError):
-                log.exception("request failed", method=scope["method"], path=scope["path"])
+                log.exception(
+                    "request failed", method=scope["method"], path=scope["path"], **told.details
+                )
         await respond(send, status, body, headers, content_type)
-
-    def _admit(self, scope: Scope) -> None:
-        """Raise ``ForeignHost`` or ``BodyTooLarge`` before anything is read."""
-        # as a GET: unlike MCP, a body's declared type is not held against it
-        refused = self._guard.refusal("GET", dict(scope["headers"]))
-        if refused is not None:
-            status, text = refused
-            if status == 413:
-                raise _too_large(self._guard.max_body_bytes)
-            raise ForeignHost(
-                text.decode(), hint="ENVHUB_ALLOWED_HOSTS names the hosts this hub answers to"
-            )
-
-    async def _read(self, receive: Receive) -> bytes:
-        try:
-            return await self._guard.read(receive)
-        except OverLimit:
-            raise _too_large(self._guard.max_body_bytes) from None
 
     def _match(self, method: str, path: str) -> tuple[_Endpoint, list[str]]:
         node: _Node | None = self._root
@@ -185,7 +168,7 @@ class Api:
         if route.headers:
             values.append(dict(scope["headers"]))
         if endpoint.decode is not None:
-            body = await self._read(receive)
+            body = await self._guard.read(receive)
             values.append(_decode(endpoint.decode, body or b"{}"))
         if route.query is not None:
             values.append(_query(route.query, scope["query_string"]))
@@ -230,23 +213,6 @@ def _with_position(error: msgspec.DecodeError, body: bytes) -> str:
     return f"{text} (byte {len(body)})"
 
 
-def _headers(error: Exception) -> tuple[tuple[bytes, bytes], ...]:
-    if isinstance(error, AtCapacity):
-        seconds = error.details["retry_after_seconds"]
-        return ((b"retry-after", str(seconds).encode()),)
-    if status_of(error) == 503:
-        return ((b"retry-after", b"1"),)
-    if isinstance(error, BodyTooLarge):
-        return ((b"connection", b"close"),)  # the rest of the body is not read
-    return ()
-
-
-def _too_large(max_bytes: int) -> BodyTooLarge:
-    return BodyTooLarge(
-        f"the body is larger than {max_bytes} bytes", hint="ENVHUB_MAX_BODY_BYTES raises the limit"
-    )
-
-
 async def respond(
     send: Send,
     status: int,
@@ -262,6 +228,7 @@ async def respond(
             "headers": [
                 (b"content-type", content_type),
                 (b"content-length", str(len(body)).encode()),
+                *PRIVATE,
                 *headers,
             ],
         }

@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 from starlette.types import Receive, Send
 
+from hub.edge.answers import SNIFF
+
 Headers = Sequence[tuple[bytes, bytes]]
 
 EVENT_STREAM = "text/event-stream"
@@ -46,6 +48,7 @@ class Streams:
             (b"content-type", stream.content_type.encode()),
             (b"cache-control", b"no-cache, no-transform"),
             (b"x-accel-buffering", b"no"),
+            SNIFF,
         ]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         ends = {asyncio.ensure_future(_gone(receive)), asyncio.ensure_future(self._ending.wait())}

@@ -11,10 +11,11 @@ from mcp.shared.inbound import ERROR_CODE_HTTP_STATUS
 from mcp_types import INVALID_REQUEST
 from starlette.types import Receive, Scope, Send
 
+from hub.edge.answers import headers_of
+from hub.edge.guard import Disconnected, Guard
 from hub.errors import status_of
 from hub.mcp_server import handshake, modern
 from hub.mcp_server.eras import admit, is_sessionless, refuse_unserved_version
-from hub.mcp_server.guard import BodyTooLarge, Disconnected, Guard
 from hub.mcp_server.jsonrpc import (
     REQUEST_CANCELLED,
     Message,
@@ -32,7 +33,6 @@ from hub.mcp_server.surface import Surface
 
 SESSION: Final = b"mcp-session-id"
 JSON: Final = b"application/json"
-TEXT: Final = b"text/plain; charset=utf-8"
 ALLOW_ALL: Final = (b"allow", b"GET, POST, DELETE")
 ALLOW_NO_GET: Final = (b"allow", b"POST, DELETE")
 
@@ -77,11 +77,8 @@ class McpHttp:
         """Answer one HTTP request; nothing a client sends makes this raise."""
         headers: dict[bytes, bytes] = dict(scope["headers"])
         method = scope["method"]
-        refused = self._guard.refusal(method, headers)
-        if refused is not None:
-            await send_body(send, refused[0], refused[1], TEXT)
-            return
         try:
+            self._guard.admit(headers)
             arrival = Arrival(scope, headers, await self._resolve(scope), receive, send)
             match method:
                 case "POST":
@@ -92,12 +89,11 @@ class McpHttp:
                     await self._delete(arrival)
                 case _:
                     await _refuse(send, 405, "Method Not Allowed", [ALLOW_ALL])
-        except BodyTooLarge:
-            await send_body(send, 413, b"Request body too large", TEXT)
         except Disconnected:
             pass
         except Exception as error:  # noqa: BLE001 - the ASGI boundary
-            await send_body(send, status_of(error), encode_error(None, error_of(error)), JSON)
+            body = encode_error(None, error_of(error))
+            await send_body(send, status_of(error), body, JSON, headers_of(error))
 
     def close(self) -> None:
         """End every open event stream, so that a server that stops need not wait for them."""
@@ -107,6 +103,9 @@ class McpHttp:
     # POST ------------------------------------------------------------------------------------
 
     async def _post(self, arrival: Arrival) -> None:
+        if not arrival.headers.get(b"content-type", b"").lower().startswith(JSON):
+            await _refuse(arrival.send, 400, "Bad Request: Content-Type must be application/json")
+            return
         takes_json, takes_streams = arrival.accepts()
         if not takes_json:
             await _refuse(arrival.send, 406, "Not Acceptable: Client must accept application/json")

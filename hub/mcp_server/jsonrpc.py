@@ -15,7 +15,7 @@ from mcp_types.jsonrpc import (
 )
 
 from environments.errors import EnvhubError
-from hub.errors import body_of
+from hub.errors import NestedTooDeeply, body_of
 from hub.telemetry import logger
 
 log = logger("hub.mcp_server")
@@ -118,9 +118,10 @@ def error_of(error: Exception) -> RpcError:
         return error
     body = body_of(error)
     code = INVALID_PARAMS if body.kind == "agent" else INTERNAL_ERROR
+    if isinstance(error, NestedTooDeeply):
+        code = PARSE_ERROR
     if not isinstance(error, EnvhubError):
-        log.error("mcp request failed", exc_info=error)
+        log.error("mcp request failed", exc_info=error, **body.details)
     elif code == INTERNAL_ERROR:
         log.error("mcp request failed", code=error.code, message=str(error))
-    message = error.message if isinstance(error, EnvhubError) else body.message
-    return RpcError(code, message, msgspec.to_builtins(body))
+    return RpcError(code, body.message, msgspec.to_builtins(body))

@@ -10,10 +10,10 @@ from starlette.types import Receive, Scope, Send
 
 from environments.environment import Environment
 from environments.episode import Episode
-from environments.errors import EnvhubError
+from hub.edge.answers import headers_of
+from hub.edge.guard import Disconnected, Guard
 from hub.episodes import Episodes
 from hub.errors import InvalidRequest, UnknownRoute, status_of
-from hub.mcp_server.guard import Guard
 from hub.mcp_server.http import JSON, McpHttp
 from hub.mcp_server.jsonrpc import encode_error, error_of
 from hub.mcp_server.sse import LegacySse
@@ -23,7 +23,7 @@ from hub.mcp_server.surfaces import EnvironmentSurface, EpisodeSurface
 from hub.seats import Seats
 
 SEAT: Final = re.compile(r"[A-Za-z0-9._~-]{1,64}")
-MESSAGES: Final = "messages"
+SSE, MESSAGES = "sse", "messages"
 
 
 class McpRoutes:
@@ -39,20 +39,24 @@ class McpRoutes:
         self._sse = LegacySse(guard)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        match scope["path"].split("/")[1:]:
-            case ["episodes", episode_id, "sse"] if episode_id:
-                try:
-                    surface = await self._episode(episode_id)
-                except EnvhubError as error:
-                    body = encode_error(None, error_of(error))
-                    await send_body(send, status_of(error), body, JSON)
-                    return
-                messages = scope["path"].removesuffix("sse") + MESSAGES
-                await self._sse.connect(surface, messages, scope, receive, send)
-            case ["episodes", _, "messages"]:
+        segments = scope["path"].split("/")[1:]
+        if len(segments) != 3 or segments[0] != "episodes" or segments[2] not in (SSE, MESSAGES):
+            await self._http(scope, receive, send)
+            return
+        try:
+            self._sse.admit(scope)
+            if segments[2] == MESSAGES:
                 await self._sse.post(scope, receive, send)
-            case _:
-                await self._http(scope, receive, send)
+                return
+            surface = await self._episode(segments[1])
+        except Disconnected:
+            return
+        except Exception as error:  # noqa: BLE001 - the ASGI boundary
+            body = encode_error(None, error_of(error))
+            await send_body(send, status_of(error), body, JSON, headers_of(error))
+            return
+        messages = scope["path"].removesuffix(SSE) + MESSAGES
+        await self._sse.connect(surface, messages, scope, receive, send)
 
     def close(self) -> None:
         """End what would keep a stopping server waiting."""

@@ -36,6 +36,8 @@ class SdkServer:
     def __init__(self, surface: Surface) -> None:
         self._surface = surface
         self._log_from: LogLevel = "debug"
+        self.unanswered = 0
+        """Requests at work."""
         hint = CacheHint(surface.fresh_ms, "public" if surface.shared else "private")
         self.server: Server[Any] = Server(
             surface.name,
@@ -63,6 +65,7 @@ class SdkServer:
         await self.server.run(*streams, self.server.create_initialization_options())
 
     async def _handle(self, ctx: ServerRequestContext[Any, Any], _: RequestParams) -> Result:
+        self.unanswered += 1
         try:
             result = await self._answer(ctx)
             if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
@@ -73,6 +76,8 @@ class SdkServer:
         except Exception as error:
             told = error_of(error)
             raise MCPError(told.code, told.message, told.data) from error
+        finally:
+            self.unanswered -= 1
 
     async def _answer(self, ctx: ServerRequestContext[Any, Any]) -> Result:
         params: Params = dict(ctx.params or {})

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from mcp.server.sse import SseServerTransport
-from starlette.types import Receive, Scope, Send
+from typing import Final
 
-from hub.mcp_server.guard import Guard
+from mcp.server.sse import SseServerTransport
+from mcp_types.jsonrpc import jsonrpc_message_adapter
+from pydantic import ValidationError
+from starlette.types import Message, Receive, Scope, Send
+
+from hub.edge.answers import SNIFF
+from hub.edge.guard import Guard
+from hub.errors import InvalidRequest, MethodNotAllowed, TooManyUnanswered, UnknownEpisode
 from hub.mcp_server.sdk import SdkServer
-from hub.mcp_server.streams import send_body
 from hub.mcp_server.surface import Surface
 
-TEXT = b"text/plain; charset=utf-8"
+MAX_UNANSWERED: Final = 256
+"""Requests of one connection at work at once; its answers may also wait for a slow reader."""
 
 
 class LegacySse:
@@ -19,45 +25,74 @@ class LegacySse:
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
         self._transports: dict[str, SseServerTransport] = {}
-        self._connections: dict[str, int] = {}
+        self._connections: dict[str, list[_Connection]] = {}
+
+    def admit(self, scope: Scope) -> None:
+        """Raise what the guard raises, and ``MethodNotAllowed``."""
+        self._guard.admit(dict(scope["headers"]))
+        expected = "GET" if scope["path"].endswith("/sse") else "POST"
+        if scope["method"] != expected:
+            raise MethodNotAllowed(f"this path takes {expected}")
 
     async def connect(
         self, surface: Surface, messages: str, scope: Scope, receive: Receive, send: Send
     ) -> None:
         """Serve the GET; its client is told to POST to the path ``messages``."""
-        if not await self._admit("GET", scope, send):
-            return
         transport = self._transports.get(messages)
         if transport is None:
             transport = self._transports[messages] = SseServerTransport(
                 messages.removeprefix(scope.get("root_path", "")),
                 max_request_body_size=self._guard.max_body_bytes,
             )
-        self._connections[messages] = self._connections.get(messages, 0) + 1
+        connection = _Connection(surface, send)
+        connections = self._connections.setdefault(messages, [])
+        connections.append(connection)
         try:
-            async with transport.connect_sse(scope, receive, send) as streams:
-                await SdkServer(surface).run(streams)
+            async with transport.connect_sse(scope, receive, connection.send) as streams:
+                await connection.server.run(streams)
         finally:
-            self._connections[messages] -= 1
-            if not self._connections[messages]:
+            connections.remove(connection)
+            if not connections:
                 del self._connections[messages], self._transports[messages]
 
     async def post(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Take a message for a connection that is open."""
-        if not await self._admit("POST", scope, send):
-            return
+        """Take a message for a connection that is open.
+
+        Raises ``UnknownEpisode`` where there is none, ``InvalidRequest``, ``TooManyUnanswered`` and
+        what ``Guard.read`` raises.
+        """
         transport = self._transports.get(scope["path"])
         if transport is None:
-            await send_body(send, 404, b"Could not find session", TEXT)
-        else:
-            await transport.handle_post_message(scope, receive, send)
+            raise UnknownEpisode("Could not find session", hint="GET the episode's /sse first")
+        if any(connection.overrun for connection in self._connections[scope["path"]]):
+            raise TooManyUnanswered("too many requests of this session wait for their answers")
+        body = await self._guard.read(receive)
+        try:
+            jsonrpc_message_adapter.validate_json(body, by_name=False)
+        except ValidationError:  # the SDK would log the whole body
+            raise InvalidRequest("the body is not one JSON-RPC message") from None
 
-    async def _admit(self, method: str, scope: Scope, send: Send) -> bool:
-        if scope["method"] != method:
-            headers = [(b"allow", method.encode())]
-            await send_body(send, 405, b"Method Not Allowed", TEXT, headers)
-            return False
-        refused = self._guard.refusal(method, dict(scope["headers"]))
-        if refused is not None:
-            await send_body(send, refused[0], refused[1], TEXT)
-        return refused is None
+        async def replay() -> Message:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        await transport.handle_post_message(scope, replay, send)
+
+
+class _Connection:
+    """One open GET: its server, and whether its client reads what it is sent."""
+
+    def __init__(self, surface: Surface, send: Send) -> None:
+        self.server = SdkServer(surface)
+        self._send = send
+        self._waits = False
+
+    @property
+    def overrun(self) -> bool:
+        return self._waits or self.server.unanswered >= MAX_UNANSWERED
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message["headers"], SNIFF]
+        self._waits = True
+        await self._send(message)
+        self._waits = False

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 from mcp.shared.subscriptions import ServerEvent
 from starlette.types import Receive, Send
 
+from hub.edge.answers import PRIVATE, SNIFF
 from hub.mcp_server.jsonrpc import Params, encode_notification
 
 T = TypeVar("T")
@@ -26,6 +27,7 @@ STREAM_HEADERS: Final = [
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache, no-transform"),
     (b"x-accel-buffering", b"no"),
+    SNIFF,
 ]
 
 
@@ -49,6 +51,7 @@ async def send_body(
             "headers": [
                 (b"content-type", content_type),
                 (b"content-length", str(len(body)).encode()),
+                *PRIVATE,
                 *headers,
             ],
         }

@@ -28,7 +28,7 @@ ORDER = {
         "replay", "comparison", "check", "importers", "evaluation", "synthesis",
     ],
     "hub": [
-        "settings", "wire", "training", "errors", "data_dir", "judging", "telemetry", "ids",
+        "settings", "wire", "training", "errors", "data_dir", "judging", "telemetry", "edge", "ids",
         "turns", "leases", "admission", "ledger", "curriculum", "trajectories",
         "episodes", "seats", "tending", "groups",
         "mcp_server", "api", "app", "server", "client", "demo", "cli",

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from hub.edge.guard import Guard
 from hub.errors import EpisodeGone, UnknownEpisode
-from hub.mcp_server.guard import Guard
 from hub.mcp_server.http import McpHttp
 from tests.conformance.fixture import FixtureSurface
 from tests.hub.mcp_server.conftest import META, MODERN, SECRET, Raw, fixed, request

@@ -1,7 +1,5 @@
-"""What is refused before a request is understood: a foreign Host or Origin, a body too large.
-
-Answers as the SDK does: 421, 403, 413, and 400 for a POST that is not JSON.
-"""
+"""What is refused before a request is understood: a foreign Host or Origin, a body too large or
+nested too deeply."""
 
 from __future__ import annotations
 
@@ -10,14 +8,18 @@ from typing import Final
 
 from starlette.types import Receive
 
+from hub.edge.nesting import nested_beyond
+from hub.errors import BodyTooLarge, ForeignHost, ForeignOrigin, NestedTooDeeply
+
 LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 MAX_BODY_BYTES: Final = 4 * 1024 * 1024
+MAX_JSON_DEPTH: Final = 500
+"""More than any record holds: a policy whose arguments are beyond that has made a mistake, which is
+a step, and not a request that is refused."""
 REMEMBERED: Final = 256
 """Host and Origin values whose verdict is kept; a client sends the same one every time."""
-
-
-class BodyTooLarge(Exception):
-    """The client sent more than the limit."""
+LONGEST_LENGTH: Final = 18
+"""Digits of a length that can still be meant."""
 
 
 class Disconnected(Exception):
@@ -31,29 +33,37 @@ class Guard:
     ``*`` lets every host and origin in.
     """
 
-    def __init__(self, hosts: Iterable[str] = (), *, max_body_bytes: int = MAX_BODY_BYTES) -> None:
+    def __init__(
+        self,
+        hosts: Iterable[str] = (),
+        *,
+        max_body_bytes: int = MAX_BODY_BYTES,
+        max_json_depth: int = MAX_JSON_DEPTH,
+    ) -> None:
         self.max_body_bytes = max_body_bytes
+        self._max_json_depth = max_json_depth
         self._hosts = frozenset((*LOOPBACK, *hosts))
         self._verdicts: dict[bytes, bool] = {}
 
-    def refusal(self, method: str, headers: Mapping[bytes, bytes]) -> tuple[int, bytes] | None:
-        """Status and text of the answer to a request that must not be served, else ``None``."""
-        if method == "POST" and not headers.get(b"content-type", b"").lower().startswith(
-            b"application/json"
-        ):
-            return 400, b"Invalid Content-Type header"
+    def admit(self, headers: Mapping[bytes, bytes]) -> None:
+        """Raise ``ForeignHost``, ``ForeignOrigin`` or ``BodyTooLarge`` before anything is read."""
         if not self._known(headers.get(b"host", b"")):
-            return 421, b"Invalid Host header"
+            raise ForeignHost(
+                "this hub does not answer to the name in Host",
+                hint="ENVHUB_ALLOWED_HOSTS names the hosts it answers to",
+            )
         origin = headers.get(b"origin")
         if origin and not self._known(origin):
-            return 403, b"Invalid Origin header"
+            raise ForeignOrigin(
+                "this hub does not answer to pages of this Origin",
+                hint="ENVHUB_ALLOWED_HOSTS names the hosts whose pages it answers to",
+            )
         length = headers.get(b"content-length", b"")
-        if length.isdigit() and int(length) > self.max_body_bytes:
-            return 413, b"Request body too large"
-        return None
+        if length.isdigit() and (len(length) > LONGEST_LENGTH or int(length) > self.max_body_bytes):
+            raise self._too_large()
 
     async def read(self, receive: Receive) -> bytes:
-        """The whole body. Raises ``BodyTooLarge`` and ``Disconnected``."""
+        """The whole body. Raises ``BodyTooLarge``, ``NestedTooDeeply`` and ``Disconnected``."""
         chunks: list[bytes] = []
         size = 0
         while True:
@@ -63,10 +73,23 @@ class Guard:
             chunk = message.get("body", b"")
             size += len(chunk)
             if size > self.max_body_bytes:
-                raise BodyTooLarge
+                raise self._too_large()
             if not message.get("more_body", False):
-                return chunk if not chunks else b"".join((*chunks, chunk))
+                break
             chunks.append(chunk)
+        body: bytes = chunk if not chunks else b"".join((*chunks, chunk))
+        if nested_beyond(body, self._max_json_depth):
+            raise NestedTooDeeply(
+                f"the body is nested more than {self._max_json_depth} levels deep",
+                hint="ENVHUB_MAX_JSON_DEPTH raises the limit",
+            )
+        return body
+
+    def _too_large(self) -> BodyTooLarge:
+        return BodyTooLarge(
+            f"the body is larger than {self.max_body_bytes} bytes",
+            hint="ENVHUB_MAX_BODY_BYTES raises the limit",
+        )
 
     def _known(self, value: bytes) -> bool:
         """Whether a ``Host`` or an ``Origin`` names one of our hosts."""

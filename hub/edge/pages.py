@@ -1,0 +1,70 @@
+"""Pages a person or a scraper asks for: guarded and answered as everything else is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from starlette.routing import Match, Route
+from starlette.types import Message, Receive, Scope, Send
+
+from environments.errors import EnvhubError
+from hub.edge.answers import PAGE, headers_of
+from hub.edge.guard import Guard
+from hub.errors import MethodNotAllowed, UnknownRoute, body_of, status_of
+from hub.telemetry import logger
+from hub.wire import ErrorResponse
+
+log = logger("hub.edge")
+
+
+class Pages:
+    """The ASGI application of a few routes. Errors of theirs become answers here."""
+
+    def __init__(self, routes: Sequence[Route], guard: Guard) -> None:
+        self._routes = routes
+        self._guard = guard
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = False
+
+        async def send_as_page(message: Message) -> None:
+            nonlocal started
+            started = True
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *PAGE]
+            await send(message)
+
+        try:
+            self._guard.admit(dict(scope["headers"]))
+            await self._route(scope).handle(scope, receive, send_as_page)
+        except Exception as error:
+            told = body_of(error)
+            if not isinstance(error, EnvhubError):
+                log.exception("page failed", path=scope["path"], **told.details)
+            if started:
+                return
+            body = msgspec.json.encode(ErrorResponse(error=told))
+            headers = [
+                (b"content-type", b"application/json"),
+                (b"content-length", str(len(body)).encode()),
+                *headers_of(error),
+            ]
+            start = {"type": "http.response.start", "status": status_of(error), "headers": headers}
+            await send_as_page(start)
+            await send({"type": "http.response.body", "body": body})
+
+    def _route(self, scope: Scope) -> Route:
+        """The route of a request, which knows by then. Raises what there is none for."""
+        allowed: set[str] = set()
+        for route in self._routes:
+            match, found = route.matches(scope)
+            if match is Match.FULL:
+                scope.update(found)
+                return route
+            if match is Match.PARTIAL:
+                allowed |= route.methods or set()
+        path = scope["path"]
+        if allowed:
+            raise MethodNotAllowed(f"{path} takes {', '.join(sorted(allowed))}")
+        raise UnknownRoute(f"there is nothing at {path}", hint="GET / says what there is")
