@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
@@ -48,7 +49,8 @@ async def perform(
     branch, moment, _, steps, task = standing
     if tool == ASK_USER and task is not None and task.user is not None:
         said = message_in(arguments)
-        reply = await environment.user.reply(task, talk_of(steps), said, moment.seed)
+        asked = environment.user.reply(task, talk_of(steps), said, moment.seed)
+        reply = await asyncio.ensure_future(asked)  # a model's client keeps timeouts of its task
         return Transition(moment=moment, result=reply)
     plan = environment.faults
     sent = arguments

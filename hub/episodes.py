@@ -16,8 +16,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
-import structlog
-
 from environments.environment import Environments
 from environments.episode import Episode
 from environments.errors import EnvhubError
@@ -30,7 +28,7 @@ from hub.errors import EpisodeGone, KeyReused, UnknownEpisode
 from hub.ids import new_id
 from hub.leases import Leases
 from hub.ledger import EpisodeRow, Records
-from hub.telemetry import Metrics, Readings, logger
+from hub.telemetry import CALL, Metrics, Readings, logger
 from hub.trajectories import Trajectories
 from hub.turns import Turns
 from hub.wire import CreateEpisode, Enrolment
@@ -257,8 +255,7 @@ class Episodes:
         episode = await self._current(episode)
         environment = episode.environment.name
         self.leases.hold(episode.id)
-        call_id = f"{self._run}-{next(self._call_numbers)}"
-        structlog.contextvars.bind_contextvars(episode_id=episode.id, call_id=call_id)
+        told = CALL.set((episode.id, self._run, next(self._call_numbers)))
         started = time.perf_counter()
         try:
             step = await episode.call(tool, arguments, call_key=call_key)
@@ -276,7 +273,7 @@ class Episodes:
             raise
         finally:
             self.leases.let_go(episode.id)
-            structlog.contextvars.unbind_contextvars("episode_id", "call_id")
+            CALL.reset(told)
 
     async def score(
         self, episode: Episode, answer: str | None = None, mode: RewardMode | None = None

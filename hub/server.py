@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import gc
 import socket
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import uvicorn
 import uvloop
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from hub.app import App, Hub
 from hub.errors import AddressInUse
+from hub.http_protocol import HttpProtocol
 from hub.settings import Settings
 
 BACKLOG = 2048
@@ -49,7 +47,7 @@ async def _serve(settings: Settings, started: Callable[[Hub, str], None]) -> Non
             config = uvicorn.Config(
                 app,
                 loop="uvloop",
-                http=_Protocol,
+                http=HttpProtocol,
                 ws="none",
                 lifespan="off",
                 interface="asgi3",
@@ -73,40 +71,6 @@ def _listen(host: str, port: int) -> socket.socket:
             f"cannot listen on {host}:{port}: {error.strerror}",
             hint="another hub may be running there; --port 0 takes any free port",
         ) from error
-
-
-class _Protocol(HttpToolsProtocol):
-    """uvicorn's protocol over a transport that sends head and body of an answer in one piece."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(_Corked(transport))  # type: ignore[arg-type]
-
-
-class _Corked:
-    """A transport that keeps what is written until the event loop's turn ends."""
-
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport = transport
-        self._call_soon = asyncio.get_running_loop().call_soon
-        self._parts: list[bytes] = []
-
-    def write(self, data: bytes) -> None:
-        if not self._parts:
-            self._call_soon(self._uncork)
-        self._parts.append(data)
-
-    def close(self) -> None:
-        self._uncork()
-        self._transport.close()
-
-    def _uncork(self) -> None:
-        if self._parts:
-            data = b"".join(self._parts)
-            self._parts.clear()
-            self._transport.write(data)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
 
 
 class _Server(uvicorn.Server):

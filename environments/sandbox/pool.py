@@ -167,10 +167,15 @@ class Crew:
     def _offer(self, worker: Worker, pool: Pool) -> None:
         quick = pool.usual_seconds < _QUICK_SECONDS and not worker.behind
         depth = pool.depth if quick else 1
-        while pool.waiters and worker.load < depth:
+        if worker.load > depth // 2:
+            return  # a few at a time cost less than one by one
+        asked: list[Question] = []
+        while pool.waiters and worker.load + len(asked) < depth:
             question = pool.waiters.popleft().question
             if not question.answer.done():
-                worker.ask(question)
+                asked.append(question)
+        if asked:
+            worker.ask(*asked)
         if worker.load:
             return
         worker.since = self._loop.time()

@@ -18,6 +18,7 @@ from environments.errors import (
     WorkerLost,
 )
 from environments.sandbox import wire
+from environments.sandbox.alarm import Alarm
 from environments.sandbox.known import Known
 from snapshots.branch import Branch
 
@@ -110,8 +111,8 @@ class Worker(asyncio.Protocol):
         self._questions: deque[Question] = deque()  # the first is the one it works on
         self._recalled: dict[int, float] = {}  # seconds that each may take
         self._began = 0.0
-        self._deadline: asyncio.TimerHandle | None = None
-        self._patience: asyncio.TimerHandle | None = None
+        self._deadline = Alarm(loop, self._overdue)
+        self._patience = Alarm(loop, self._recall)
         self._closed = False
         self._status: int | None = None
 
@@ -130,29 +131,33 @@ class Worker(asyncio.Protocol):
         """Whether it still comes to questions that were asked elsewhere meanwhile."""
         return bool(self._recalled)
 
-    def ask(self, question: Question) -> None:
-        """Send a question; its ``answer`` comes, or raises why there is none.
+    def ask(self, *questions: Question) -> None:
+        """Send questions, in one piece; an ``answer`` comes to each, or raises why there is none.
 
         That is ``ToolTimedOut`` (the worker is killed then), ``WorkerExited``, ``FrameRejected``,
         ``WorkerLost``, what ``read`` raised, or ``Overtaken`` for one behind another that took
         long or ended the worker. Who stops waiting must kill the worker.
         """
         if not self.usable or self._transport is None:
-            question.fail(WorkerLost(f"the worker for {question.what} is gone"))
+            for question in questions:
+                question.fail(WorkerLost(f"the worker for {question.what} is gone"))
             return
+        frames = [self._frame(question) for question in questions]
+        self._questions.extend(questions)
+        if len(self._questions) == len(questions):
+            self._begin()
+        elif not self._patience.is_set:
+            self._patience.set(self._loop.time() + _PATIENCE_SECONDS)
+        self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
+
+    def _frame(self, question: Question) -> bytearray:
         self._asked += 1
         question.id, question.worker = self._asked, self
         branch = question.branch
         views = [self.known.view(question.slot, branch) if branch is not None else None]
         if question.beside is not None:
             views.append(self.known.view(id(question.beside), question.beside))
-        frame = wire.encode_frame(question.request(self._asked, *views))
-        self._questions.append(question)
-        if len(self._questions) == 1:
-            self._begin()
-        elif self._patience is None:
-            self._patience = self._loop.call_later(_PATIENCE_SECONDS, self._recall)
-        self._transport.write(frame)
+        return wire.encode_frame(question.request(self._asked, *views))
 
     def kill(self, reason: str) -> None:
         """End the process and let go of its channel. Idempotent; its questions go to others."""
@@ -205,6 +210,8 @@ class Worker(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closed = True
+        self._deadline.close()
+        self._patience.close()
         if not self._questions:
             self._end("exited")
         elif self._status is None:
@@ -249,16 +256,14 @@ class Worker(asyncio.Protocol):
 
     def _begin(self) -> None:
         """It works on the first question now."""
-        self._began = self._loop.time()
-        seconds = self._questions[0].seconds
-        self._deadline = self._loop.call_later(seconds, self._expire, seconds)
+        self._began = now = self._loop.time()
+        self._deadline.set(now + self._questions[0].seconds)
         if len(self._questions) > 1:
-            self._patience = self._loop.call_later(_PATIENCE_SECONDS, self._recall)
+            self._patience.set(now + _PATIENCE_SECONDS)
 
     def _begin_recalled(self) -> None:
         """It comes to what nobody waits for; that may never end either."""
-        seconds = max(self._recalled.values())
-        self._deadline = self._loop.call_later(seconds, self._end, "deadline")
+        self._deadline.set(self._loop.time() + max(self._recalled.values()))
 
     def _answer_late(self, reply: wire.Reply) -> None:
         """Whoever asked has asked somebody else: it tells no more than whether to go on."""
@@ -279,7 +284,6 @@ class Worker(asyncio.Protocol):
         The worker will come to them all the same; that answer is dropped and what it then knows
         of their branches is forgotten.
         """
-        self._patience = None
         while len(self._questions) > 1:
             question = self._questions.pop()
             self._recalled[question.id] = question.seconds
@@ -291,12 +295,8 @@ class Worker(asyncio.Protocol):
         return self._questions[0].what if self._questions else "this pack"
 
     def _stop_timers(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
+        self._deadline.stop()
+        self._patience.stop()
 
     def _drop_questions(self) -> None:
         self._stop_timers()
@@ -317,7 +317,11 @@ class Worker(asyncio.Protocol):
             self.reason = reason
             self._gone(self)
 
-    def _expire(self, seconds: float) -> None:
+    def _overdue(self) -> None:
+        if not self._questions:
+            self._end("deadline")
+            return
+        seconds = self._questions[0].seconds
         self._fail(
             "deadline",
             ToolTimedOut(

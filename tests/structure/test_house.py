@@ -31,7 +31,7 @@ ORDER = {
         "settings", "wire", "training", "errors", "data_dir", "judging", "telemetry", "edge", "ids",
         "turns", "leases", "admission", "ledger", "curriculum", "trajectories",
         "episodes", "seats", "tending", "groups",
-        "mcp_server", "api", "app", "server", "client", "demo", "cli",
+        "mcp_server", "api", "app", "http_protocol", "server", "client", "demo", "cli",
     ],
 }  # fmt: skip
 """Inside a package a module imports only modules that stand before it (a folder is one module)."""
