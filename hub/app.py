@@ -22,7 +22,8 @@ from environments.environment import Environments
 from environments.sandbox.host import Sandbox, SandboxLimits
 from hub.admission import Tenure
 from hub.api.rest import PREFIX, rest_api
-from hub.curriculum import Curriculum
+from hub.auth import KEY, LOCAL
+from hub.curriculum import Curricula
 from hub.data_dir import DataDir
 from hub.edge.guard import Guard
 from hub.edge.pages import Pages
@@ -84,8 +85,8 @@ class Hub:
             user = await stack.enter_async_context(user_of(settings))
             environments = Environments(Catalogue(settings.roots), store, sandbox, judge, user)
             metrics = Metrics()
-            curriculum = Curriculum(environments.catalogue, ledger)
-            episodes = Episodes(environments, ledger, metrics, curriculum, _tenure(settings))
+            curricula = Curricula(environments.catalogue, ledger)
+            episodes = Episodes(environments, ledger, metrics, curricula, _tenure(settings))
             await stack.enter_async_context(tended(episodes))
             metrics.watch(lambda: episodes.readings() | _sandbox_readings(sandbox))
             yield cls(
@@ -96,7 +97,7 @@ class Hub:
                 ledger=ledger,
                 episodes=episodes,
                 seats=Seats(episodes),
-                groups=Groups(episodes, curriculum),
+                groups=Groups(episodes, curricula),
                 secret=data.secret(),
             )
 
@@ -119,6 +120,7 @@ class App:
         self._pages = Pages(page_routes(hub), guard)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope[KEY] = LOCAL
         path: str = scope["path"]
         if path.startswith(f"{PREFIX}/"):
             await self._rest(scope, receive, send)

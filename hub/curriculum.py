@@ -52,15 +52,44 @@ class Drawn(msgspec.Struct, frozen=True, kw_only=True):
     """By ``environment/task``, of those that were tried."""
 
 
-class Curriculum:
-    """Schedules and samplers by name."""
+class Curricula:
+    """What all tenants' schedules and samplers are made from, and the samplers in use."""
 
     def __init__(self, catalogue: Catalogue, ledger: Records) -> None:
+        self.ledger = ledger
+        self.samplers: dict[tuple[str, str], Sampler] = {}
+        self.lock = asyncio.Lock()
         self._catalogue = catalogue
-        self._ledger = ledger
-        self._samplers: dict[str, Sampler] = {}
         self._candidates: list[Candidate] | None = None
-        self._lock = asyncio.Lock()
+
+    def of(self, tenant: str) -> Curriculum:
+        """The schedules and samplers of one tenant."""
+        return Curriculum(self, tenant)
+
+    async def tasks(self) -> list[Candidate]:
+        """Every task there is."""
+        if self._candidates is None:
+            self._candidates = await anyio.to_thread.run_sync(self._read)
+        return self._candidates
+
+    def _read(self) -> list[Candidate]:
+        packs = []
+        for name in self._catalogue.names():
+            try:
+                packs.append(self._catalogue.get(name))
+            except PackInvalid:
+                continue  # the catalogue keeps it in ``invalid``, where the API shows it
+        return candidates_of(packs)
+
+
+class Curriculum:
+    """One tenant's schedules and samplers by name."""
+
+    __slots__ = ("_all", "_tenant")
+
+    def __init__(self, all_of_them: Curricula, tenant: str) -> None:
+        self._all = all_of_them
+        self._tenant = tenant
 
     # Horizons --------------------------------------------------------------------------------
 
@@ -81,7 +110,7 @@ class Curriculum:
         return course
 
     async def schedules(self) -> list[tuple[str, Course]]:
-        return await self._all(SCHEDULES, Course)
+        return await self._list(SCHEDULES, Course)
 
     async def advance(self, name: str, training_step: int) -> Course:
         """Say which training step comes now. Raises ``UnknownSchedule``."""
@@ -92,7 +121,7 @@ class Curriculum:
         return course
 
     async def forget_schedule(self, name: str) -> None:
-        await self._ledger.forget(SCHEDULES, name)
+        await self._all.ledger.forget(SCHEDULES, name, self._tenant)
 
     async def settled(self, terms: Terms) -> tuple[int | None, int | None]:
         """The horizon these terms ask for, if any, and the training step they are of.
@@ -114,28 +143,28 @@ class Curriculum:
 
         Raises ``NothingToSample``.
         """
-        async with self._lock:
+        async with self._all.lock:
             known = await self._kept(SAMPLERS, name, SamplerSpec)
             state = await self._kept(STATES, name, SamplerState)
             if state is not None and known != spec:
                 state = SamplerState(outcomes=state.outcomes)
-            sampler = Sampler(spec, await self._tasks(), state)
+            sampler = Sampler(spec, await self._all.tasks(), state)
             await self._keep(SAMPLERS, name, spec)
             await self._keep(STATES, name, sampler.state)
-            self._samplers[name] = sampler
+            self._all.samplers[self._tenant, name] = sampler
             return _drawn(sampler)
 
     async def sampler(self, name: str) -> Drawn:
         """Raises ``UnknownSampler``."""
-        async with self._lock:
+        async with self._all.lock:
             return _drawn(await self._sampler(name))
 
     async def samplers(self) -> list[tuple[str, SamplerSpec]]:
-        return await self._all(SAMPLERS, SamplerSpec)
+        return await self._list(SAMPLERS, SamplerSpec)
 
     async def draw(self, name: str, count: int = 1) -> list[Candidate]:
         """The next tasks. Raises ``UnknownSampler``."""
-        async with self._lock:
+        async with self._all.lock:
             sampler = await self._sampler(name)
             tasks = [sampler.draw() for _ in range(count)]
             await self._keep(STATES, name, sampler.state)
@@ -143,58 +172,44 @@ class Curriculum:
 
     async def draw_once(self, spec: SamplerSpec) -> Candidate:
         """The first task of a sampler nobody keeps."""
-        return Sampler(spec, await self._tasks()).draw()
+        return Sampler(spec, await self._all.tasks()).draw()
 
     async def record(self, name: str, task: tuple[str, str], passed: Sequence[bool]) -> None:
         """Tell a sampler how tries at a task (environment, id) ended. Raises ``UnknownSampler``."""
-        async with self._lock:
+        async with self._all.lock:
             sampler = await self._sampler(name)
             for each in passed:
                 sampler.record(*task, each)
             await self._keep(STATES, name, sampler.state)
 
     async def forget_sampler(self, name: str) -> None:
-        async with self._lock:
-            self._samplers.pop(name, None)
-            await self._ledger.forget(SAMPLERS, name)
-            await self._ledger.forget(STATES, name)
+        async with self._all.lock:
+            self._all.samplers.pop((self._tenant, name), None)
+            await self._all.ledger.forget(SAMPLERS, name, self._tenant)
+            await self._all.ledger.forget(STATES, name, self._tenant)
 
     async def _sampler(self, name: str) -> Sampler:
-        if name not in self._samplers:
+        if (self._tenant, name) not in self._all.samplers:
             spec = await self._kept(SAMPLERS, name, SamplerSpec)
             if spec is None:
                 raise UnknownSampler(
                     f"there is no sampler {name!r}", hint="GET /v1/samplers lists them"
                 )
             state = await self._kept(STATES, name, SamplerState)
-            self._samplers[name] = Sampler(spec, await self._tasks(), state)
-        return self._samplers[name]
-
-    async def _tasks(self) -> list[Candidate]:
-        if self._candidates is None:
-            self._candidates = await anyio.to_thread.run_sync(self._read)
-        return self._candidates
-
-    def _read(self) -> list[Candidate]:
-        packs = []
-        for name in self._catalogue.names():
-            try:
-                packs.append(self._catalogue.get(name))
-            except PackInvalid:
-                continue  # the catalogue keeps it in ``invalid``, where the API shows it
-        return candidates_of(packs)
+            self._all.samplers[self._tenant, name] = Sampler(spec, await self._all.tasks(), state)
+        return self._all.samplers[self._tenant, name]
 
     # The ledger ------------------------------------------------------------------------------
 
     async def _keep(self, kind: str, name: str, value: object) -> None:
-        await self._ledger.keep(kind, name, msgspec.json.encode(value))
+        await self._all.ledger.keep(kind, name, msgspec.json.encode(value), self._tenant)
 
     async def _kept(self, kind: str, name: str, of: type[T]) -> T | None:
-        body = await self._ledger.document(kind, name)
+        body = await self._all.ledger.document(kind, name, self._tenant)
         return None if body is None else msgspec.json.decode(body, type=of)
 
-    async def _all(self, kind: str, of: type[T]) -> list[tuple[str, T]]:
-        found = await self._ledger.documents(kind)
+    async def _list(self, kind: str, of: type[T]) -> list[tuple[str, T]]:
+        found = await self._all.ledger.documents(kind, self._tenant)
         return [(name, msgspec.json.decode(body, type=of)) for name, body in found]
 
 

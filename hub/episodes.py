@@ -7,7 +7,6 @@ asks for it.
 from __future__ import annotations
 
 import asyncio
-import difflib
 import itertools
 import secrets
 import time
@@ -23,8 +22,9 @@ from environments.journal import Closed
 from environments.trajectory import Reward, Step
 from environments.verifier import RewardMode
 from hub.admission import Admission, Tenure
-from hub.curriculum import Curriculum
-from hub.errors import EpisodeGone, KeyReused, UnknownEpisode
+from hub.auth import LOCAL, Principal
+from hub.curriculum import Curricula
+from hub.errors import EpisodeGone, KeyReused, unknown_episode
 from hub.ids import new_id
 from hub.leases import Leases
 from hub.ledger import EpisodeRow, Records
@@ -34,7 +34,6 @@ from hub.turns import Turns
 from hub.wire import CreateEpisode, Enrolment
 
 KEPT_CLOSED = 256
-SEARCHED_FOR_MATCHES = 500
 
 log = logger("hub.episodes")
 
@@ -47,13 +46,13 @@ class Episodes:
         environments: Environments,
         ledger: Records,
         metrics: Metrics,
-        curriculum: Curriculum,
+        curricula: Curricula,
         tenure: Tenure = Tenure(),  # noqa: B008 - frozen
     ) -> None:
         self.environments = environments
         self.ledger = ledger
         self.metrics = metrics
-        self.curriculum = curriculum
+        self.curricula = curricula
         self.tenure = tenure
         self.trajectories = Trajectories(ledger)
         self.leases = Leases(tenure.lease_seconds)
@@ -71,19 +70,19 @@ class Episodes:
 
     # Life ------------------------------------------------------------------------------------
 
-    async def create(self, request: CreateEpisode) -> Episode:
-        """Begin an episode, or answer the one that was begun with the same key.
+    async def create(self, request: CreateEpisode, principal: Principal = LOCAL) -> Episode:
+        """Begin an episode, or answer the one its tenant began with the same key.
 
         Raises what ``Environments.get`` and ``Episode.start`` do, ``AtCapacity``,
         ``UnknownSchedule`` and ``KeyReused``.
         """
         if request.key is None:
-            return (await self.begin(request, [new_id("ep")]))[0]
-        episode_id = new_id("ep", request.key)
+            return (await self.begin(request, [new_id("ep")], principal))[0]
+        episode_id = new_id("ep", request.key, principal.tenant)
         async with self._turns.of(episode_id):
             row = await self.ledger.row(episode_id)
             if row is None:
-                return (await self.begin(request, [episode_id]))[0]
+                return (await self.begin(request, [episode_id], principal))[0]
         asked = (request.environment, request.task, request.seed)
         if (row.environment, row.task, row.seed) != asked:
             raise KeyReused(
@@ -96,6 +95,7 @@ class Episodes:
         self,
         request: CreateEpisode,
         ids: Sequence[str],
+        principal: Principal,
         group: str | None = None,
         beside: Callable[[], Awaitable[None]] | None = None,
     ) -> list[Episode]:
@@ -103,7 +103,7 @@ class Episodes:
 
         What is written ``beside`` goes to the disk together with them.
         """
-        horizon, training_step = await self.curriculum.settled(request)
+        horizon, training_step = await self.curricula.of(principal.tenant).settled(request)
         faults = request.faults
         if faults is None and request.fault_curriculum is not None:
             faults = request.fault_curriculum.at(training_step or 0)
@@ -119,7 +119,7 @@ class Episodes:
             for repetition, each in enumerate(ids)
         }
         await self.admission.admit(len(ids), request.wait_seconds)
-        with self.ledger.enrolling(group, enrolments):
+        with self.ledger.enrolling(group, enrolments, principal.tenant):
             begun = await asyncio.gather(
                 *(
                     Episode.start(
@@ -163,11 +163,15 @@ class Episodes:
     async def fork(self, episode_id: str, count: int = 1) -> list[Episode]:
         """``count`` episodes that stand where this one stands. Raises ``AtCapacity``."""
         parent = await self.lookup(episode_id)
+        row = await self.ledger.row(episode_id)
+        tenant = row.tenant if row else LOCAL.tenant
         await self.admission.admit(count)
         children: list[Episode] = []
         try:
             for _ in range(count):
-                child = await parent.fork(new_id("ep"))
+                child_id = new_id("ep")
+                with self.ledger.enrolling(None, {child_id: Enrolment()}, tenant):
+                    child = await parent.fork(child_id)
                 children.append(child)
                 self._enter(child, self.leases.seconds(parent.id))
                 self._happened("forked", child, parent=parent.id)
@@ -247,6 +251,7 @@ class Episodes:
         tool: str,
         arguments: Mapping[str, Any],
         call_key: str | None = None,
+        principal: Principal = LOCAL,
     ) -> Step:
         """Take one step, counted, timed and logged; every transport comes through here.
 
@@ -318,7 +323,7 @@ class Episodes:
     async def _replay(self, episode_id: str) -> Episode:
         row = await self.ledger.row(episode_id)
         if row is None:
-            raise self._unknown(episode_id)
+            raise unknown_episode(episode_id, self._live)
         records = await self.ledger.records(episode_id)
         if not records:
             raise EpisodeGone(
@@ -359,7 +364,7 @@ class Episodes:
         """Close what is not in memory, without playing it again; its pack may be gone."""
         row = await self.ledger.row(episode_id)
         if row is None:
-            raise self._unknown(episode_id)
+            raise unknown_episode(episode_id, self._live)
         if row.status != "closed":
             await self.ledger.append(episode_id, Closed())
             self.leases.drop(episode_id)
@@ -373,13 +378,6 @@ class Episodes:
         self._closed[episode.id] = episode
         while len(self._closed) > KEPT_CLOSED:
             self._closed.popitem(last=False)
-
-    def _unknown(self, episode_id: str) -> UnknownEpisode:
-        # a typo in a random id is rare: searching the newest few keeps a flood of them cheap
-        recent = list(itertools.islice(reversed(self._live), SEARCHED_FOR_MATCHES))
-        close = difflib.get_close_matches(episode_id, recent, n=3, cutoff=0.8)
-        hint = f"did you mean {', '.join(close)}?" if close else "GET /v1/episodes lists them"
-        return UnknownEpisode(f"there is no episode {episode_id!r}", hint=hint)
 
     def _happened(self, event: str, episode: Episode, **fields: Any) -> None:
         self.metrics.episode(event)

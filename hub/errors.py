@@ -5,9 +5,12 @@ Whose fault it was travels as ``kind``; a client never sees a traceback.
 
 from __future__ import annotations
 
+import difflib
 import functools
+import itertools
 import re
 import secrets
+from collections.abc import Reversible
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +33,8 @@ from environments.errors import (
 from environments.sampling import NothingToSample
 from hub.wire import ErrorBody
 from snapshots.errors import SnapshotsError
+
+SEARCHED_FOR_MATCHES = 500
 
 
 class UnknownEpisode(AgentError):
@@ -239,3 +244,12 @@ def without_paths(text: str) -> str:
 def plain(value: object) -> Any:
     """A JSON value for a detail of any type."""
     return msgspec.to_builtins(value, builtin_types=(), enc_hook=str, str_keys=True)
+
+
+def unknown_episode(episode_id: str, known: Reversible[str] = ()) -> UnknownEpisode:
+    """The answer to an id that names none, with what it may have been meant for of ``known``."""
+    # a typo in a random id is rare: searching the newest few keeps a flood of them cheap
+    recent = list(itertools.islice(reversed(known), SEARCHED_FOR_MATCHES))
+    close = difflib.get_close_matches(episode_id, recent, n=3, cutoff=0.8)
+    hint = f"did you mean {', '.join(close)}?" if close else "GET /v1/episodes lists them"
+    return UnknownEpisode(f"there is no episode {episode_id!r}", hint=hint)

@@ -12,7 +12,8 @@ from environments.episode import Episode
 from environments.errors import EnvhubError
 from environments.sampling import SamplerSpec
 from environments.trajectory import Window
-from hub.curriculum import Curriculum
+from hub.auth import LOCAL_TENANT, Principal
+from hub.curriculum import Curricula, Curriculum
 from hub.episodes import Episodes
 from hub.errors import KeyReused, UnknownGroup
 from hub.ids import new_id
@@ -44,6 +45,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     schedule: str | None
     sampler: str | None
     window: Window | None
+    tenant: str = LOCAL_TENANT
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,27 +60,27 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 class Groups:
     """Every group by its id; they survive a restart as their episodes do."""
 
-    def __init__(self, episodes: Episodes, curriculum: Curriculum) -> None:
+    def __init__(self, episodes: Episodes, curricula: Curricula) -> None:
         self.episodes = episodes
-        self.curriculum = curriculum
+        self.curricula = curricula
         self._ledger = episodes.ledger
         self._turns = Turns()
         self._known: OrderedDict[str, Group] = OrderedDict()
         episodes.when_closed.append(self._tell_sampler)
 
-    async def create(self, request: CreateGroup) -> Group:
-        """Begin a group, all of it or none, or answer the one that was begun with the same key.
+    async def create(self, request: CreateGroup, principal: Principal) -> Group:
+        """Begin a group, all of it or none, or answer the one its tenant began with the same key.
 
         Raises what ``Episodes.begin`` does, ``UnknownSampler`` and ``NothingToSample``.
         """
-        group_id = new_id("gr", request.key)
+        group_id = new_id("gr", request.key, principal.tenant)
         if request.key is None:
-            return await self._begin(group_id, request)
+            return await self._begin(group_id, request, principal)
         async with self._turns.of(group_id):
             try:
                 known = await self.get(group_id)
             except UnknownGroup:
-                return await self._begin(group_id, request)
+                return await self._begin(group_id, request, principal)
         if (len(known.members), known.seed) != (request.size, request.seed):
             raise KeyReused(
                 f"the key {request.key!r} began a group of {len(known.members)}",
@@ -90,17 +92,15 @@ class Groups:
         """Raises ``UnknownGroup``."""
         group = self._known.get(group_id)
         if group is None:
-            body = await self._ledger.document(GROUPS, group_id)
+            body = await self._ledger.document(GROUPS, group_id, None)
             if body is None:
-                raise UnknownGroup(
-                    f"there is no group {group_id!r}", hint="GET /v1/groups lists them"
-                )
+                raise unknown_group(group_id)
             group = self._remember(msgspec.json.decode(body, type=Group))
         return group
 
-    async def index(self, after: str, limit: int) -> list[Group]:
-        """Groups with an id above ``after``, in the order of their ids."""
-        found = await self._ledger.documents(GROUPS, after, limit)
+    async def index(self, tenant: str | None, after: str, limit: int) -> list[Group]:
+        """A tenant's groups (``None``: all) with an id above ``after``, in their ids' order."""
+        found = await self._ledger.documents(GROUPS, tenant, after, limit)
         return [msgspec.json.decode(body, type=Group) for _, body in found]
 
     async def first(self, group: Group) -> EpisodeRow | None:
@@ -124,8 +124,9 @@ class Groups:
         """Close every member. Closing twice is fine."""
         await asyncio.gather(*(self.episodes.close(member) for member in group.members))
 
-    async def _begin(self, group_id: str, request: CreateGroup) -> Group:
-        name, task_id = await self._task(request)
+    async def _begin(self, group_id: str, request: CreateGroup, principal: Principal) -> Group:
+        curriculum = self.curricula.of(principal.tenant)
+        name, task_id = await _task(request, curriculum)
         environment = await self.episodes.environments.get(name)
         task = environment.pack.task(task_id)
         key = request.key
@@ -137,7 +138,7 @@ class Groups:
             instruction=task.instruction,
             tells_remaining=task.tells_remaining,
             members=tuple(
-                new_id("ep", None if key is None else f"{key}/{number}")
+                new_id("ep", None if key is None else f"{key}/{number}", principal.tenant)
                 for number in range(request.size)
             ),
             seed=request.seed,
@@ -145,6 +146,7 @@ class Groups:
             schedule=request.schedule,
             sampler=request.sampler,
             window=request.window,
+            tenant=principal.tenant,
         )
         wanted = CreateEpisode(
             environment=name,
@@ -156,23 +158,14 @@ class Groups:
             await self.episodes.begin(
                 wanted,
                 group.members,
+                principal,
                 group_id,
-                lambda: self._ledger.keep(GROUPS, group_id, body),
+                lambda: self._ledger.keep(GROUPS, group_id, body, principal.tenant),
             )
         except BaseException:
-            await self._ledger.forget(GROUPS, group_id)
+            await self._ledger.forget(GROUPS, group_id, principal.tenant)
             raise
         return self._remember(group)
-
-    async def _task(self, request: CreateGroup) -> tuple[str, str]:
-        if request.sampler is not None:
-            drawn = (await self.curriculum.draw(request.sampler))[0]
-            return drawn.environment, drawn.task
-        if request.sample is not None:
-            spec = SamplerSpec(seed=request.seed, where=request.sample)
-            drawn = await self.curriculum.draw_once(spec)
-            return drawn.environment, drawn.task
-        return request.environment or "", request.task or ""
 
     async def _tell_sampler(self, row: EpisodeRow, episode: Episode) -> None:
         """A sampler hears how each member of its groups ended, unless nobody could score it."""
@@ -184,7 +177,8 @@ class Groups:
             return
         try:
             passed = [reward.outcome == "complete"]
-            await self.curriculum.record(group.sampler, (group.environment, group.task), passed)
+            task = (group.environment, group.task)
+            await self.curricula.of(group.tenant).record(group.sampler, task, passed)
         except EnvhubError as error:  # the sampler was forgotten meanwhile
             log.info("sampler not told", sampler=group.sampler, code=error.code)
 
@@ -193,3 +187,19 @@ class Groups:
         if len(self._known) > REMEMBERED:
             self._known.popitem(last=False)
         return group
+
+
+async def _task(request: CreateGroup, curriculum: Curriculum) -> tuple[str, str]:
+    if request.sampler is not None:
+        drawn = (await curriculum.draw(request.sampler))[0]
+        return drawn.environment, drawn.task
+    if request.sample is not None:
+        spec = SamplerSpec(seed=request.seed, where=request.sample)
+        drawn = await curriculum.draw_once(spec)
+        return drawn.environment, drawn.task
+    return request.environment or "", request.task or ""
+
+
+def unknown_group(group_id: str) -> UnknownGroup:
+    """The answer to an id that names none."""
+    return UnknownGroup(f"there is no group {group_id!r}", hint="GET /v1/groups lists them")

@@ -6,8 +6,9 @@ import hashlib
 import secrets
 
 
-def new_id(prefix: str, key: str | None = None) -> str:
-    """A random id; with a key always the same one, as hard to guess as the key is."""
+def new_id(prefix: str, key: str | None = None, tenant: str = "") -> str:
+    """A random id; with a key always the same one for a tenant."""
     if key is None:
         return f"{prefix}-{secrets.token_hex(10)}"
-    return f"{prefix}-{hashlib.sha256(f'{prefix}/{key}'.encode()).hexdigest()[:20]}"
+    named = repr((prefix, tenant, key)).encode()  # no two of these read alike
+    return f"{prefix}-{hashlib.sha256(named).hexdigest()[:20]}"

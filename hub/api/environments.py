@@ -8,7 +8,7 @@ from environments.catalogue import Catalogue, Pack
 from environments.errors import PackInvalid
 from environments.spec import Task
 from hub.api.routing import Route
-from hub.episodes import Episodes
+from hub.tenancy import OwnEpisodes
 from hub.wire import (
     EnvironmentDetail,
     EnvironmentList,
@@ -21,7 +21,7 @@ from hub.wire import (
 )
 
 
-async def list_environments(episodes: Episodes, query: EnvironmentQuery) -> EnvironmentList:
+async def list_environments(episodes: OwnEpisodes, query: EnvironmentQuery) -> EnvironmentList:
     catalogue = episodes.environments.catalogue
     # packs not asked for before are read from disk here
     packs = await anyio.to_thread.run_sync(_readable, catalogue)
@@ -34,7 +34,7 @@ async def list_environments(episodes: Episodes, query: EnvironmentQuery) -> Envi
     )
 
 
-async def show_environment(episodes: Episodes, name: str) -> EnvironmentDetail:
+async def show_environment(episodes: OwnEpisodes, name: str) -> EnvironmentDetail:
     environment = await episodes.environments.get(name)
     pack, spec = environment.pack, environment.pack.spec
     return EnvironmentDetail(
@@ -56,7 +56,7 @@ async def show_environment(episodes: Episodes, name: str) -> EnvironmentDetail:
     )
 
 
-async def list_tasks(episodes: Episodes, name: str, query: TaskQuery) -> TaskList:
+async def list_tasks(episodes: OwnEpisodes, name: str, query: TaskQuery) -> TaskList:
     pack = episodes.environments.catalogue.get(name)
     return TaskList(
         environment=name,
@@ -70,7 +70,7 @@ async def list_tasks(episodes: Episodes, name: str, query: TaskQuery) -> TaskLis
     )
 
 
-async def show_task(episodes: Episodes, name: str, task: str) -> TaskSummary:
+async def show_task(episodes: OwnEpisodes, name: str, task: str) -> TaskSummary:
     return _task(episodes.environments.catalogue.get(name).task(task))
 
 

@@ -13,9 +13,9 @@ from environments.episode import KEEP, Episode
 from environments.errors import EnvhubError
 from environments.trajectory import Step
 from hub.api.routing import Route
-from hub.episodes import Episodes
 from hub.errors import body_of
 from hub.ledger import EpisodeRow, RowQuery
+from hub.tenancy import OwnEpisodes
 from hub.wire import (
     CallAnswer,
     CallResult,
@@ -52,11 +52,11 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-async def create_episode(episodes: Episodes, body: CreateEpisode) -> EpisodeInfo:
+async def create_episode(episodes: OwnEpisodes, body: CreateEpisode) -> EpisodeInfo:
     return await _info(episodes, await episodes.create(body))
 
 
-async def create_episodes(episodes: Episodes, body: CreateEpisodes) -> EpisodeResults:
+async def create_episodes(episodes: OwnEpisodes, body: CreateEpisodes) -> EpisodeResults:
     async def create(request: CreateEpisode) -> EpisodeResult:
         try:
             return EpisodeResult(episode=await _info(episodes, await episodes.create(request)))
@@ -66,8 +66,8 @@ async def create_episodes(episodes: Episodes, body: CreateEpisodes) -> EpisodeRe
     return EpisodeResults(results=await _each(create, body.episodes))
 
 
-async def list_episodes(episodes: Episodes, query: EpisodeQuery) -> EpisodeList:
-    rows = await episodes.ledger.rows(
+async def list_episodes(episodes: OwnEpisodes, query: EpisodeQuery) -> EpisodeList:
+    rows = await episodes.rows(
         RowQuery(
             environment=query.environment,
             status=query.status or "",
@@ -82,16 +82,16 @@ async def list_episodes(episodes: Episodes, query: EpisodeQuery) -> EpisodeList:
     )
 
 
-async def show_episode(episodes: Episodes, id: str) -> EpisodeInfo:
+async def show_episode(episodes: OwnEpisodes, id: str) -> EpisodeInfo:
     return await _info(episodes, await episodes.lookup(id))
 
 
-async def call_tool(episodes: Episodes, id: str, body: CallTool) -> CallAnswer:
+async def call_tool(episodes: OwnEpisodes, id: str, body: CallTool) -> CallAnswer:
     episode = await episodes.lookup(id)
     return _answer(episode, await episodes.call(episode, body.tool, body.arguments, body.call_key))
 
 
-async def call_tools(episodes: Episodes, body: CallTools) -> CallResults:
+async def call_tools(episodes: OwnEpisodes, body: CallTools) -> CallResults:
     async def call(request: EpisodeCall) -> CallResult:
         try:
             return CallResult(
@@ -103,12 +103,12 @@ async def call_tools(episodes: Episodes, body: CallTools) -> CallResults:
     return CallResults(results=await _each(call, body.calls))
 
 
-async def list_steps(episodes: Episodes, id: str, query: StepQuery) -> StepList:
+async def list_steps(episodes: OwnEpisodes, id: str, query: StepQuery) -> StepList:
     episode = await episodes.lookup(id)
     return StepList(episode=id, steps=tuple(episode.steps[query.since :]))
 
 
-async def show_changes(episodes: Episodes, id: str, query: ChangesQuery) -> Changes:
+async def show_changes(episodes: OwnEpisodes, id: str, query: ChangesQuery) -> Changes:
     episode = await episodes.lookup(id)
     since: str | int | None = query.since
     if query.since and _NUMBER.fullmatch(query.since):
@@ -116,43 +116,43 @@ async def show_changes(episodes: Episodes, id: str, query: ChangesQuery) -> Chan
     return Changes(episode=id, changes=episode.changes(since, query.actor).to_json())
 
 
-async def score_episode(episodes: Episodes, id: str, body: ScoreEpisode) -> Score:
+async def score_episode(episodes: OwnEpisodes, id: str, body: ScoreEpisode) -> Score:
     episode = await episodes.lookup(id)
     return Score(episode=id, reward=await episodes.score(episode, body.answer, body.mode))
 
 
-async def fork_episode(episodes: Episodes, id: str, body: ForkEpisode) -> EpisodeResults:
+async def fork_episode(episodes: OwnEpisodes, id: str, body: ForkEpisode) -> EpisodeResults:
     forks = await episodes.fork(id, body.count)
     infos = [await _info(episodes, fork) for fork in forks]
     return EpisodeResults(results=tuple(EpisodeResult(episode=info) for info in infos))
 
 
-async def mark_episode(episodes: Episodes, id: str, body: Empty) -> MarkAnswer:
+async def mark_episode(episodes: OwnEpisodes, id: str, body: Empty) -> MarkAnswer:
     return MarkAnswer(episode=id, mark=await (await episodes.lookup(id)).mark())
 
 
-async def rewind_episode(episodes: Episodes, id: str, body: RewindEpisode) -> EpisodeInfo:
+async def rewind_episode(episodes: OwnEpisodes, id: str, body: RewindEpisode) -> EpisodeInfo:
     episode = await episodes.lookup(id)
     await episode.rewind(body.mark)
     return await _info(episodes, episode)
 
 
-async def reset_episode(episodes: Episodes, id: str, body: ResetEpisode) -> EpisodeInfo:
+async def reset_episode(episodes: OwnEpisodes, id: str, body: ResetEpisode) -> EpisodeInfo:
     episode = await episodes.lookup(id)
     await episode.reset(KEEP if body.task is msgspec.UNSET else body.task, body.seed)
     return await _info(episodes, episode)
 
 
-async def close_episode(episodes: Episodes, id: str) -> CloseResult:
+async def close_episode(episodes: OwnEpisodes, id: str) -> CloseResult:
     await episodes.close(id)
     return CloseResult(episode=id)
 
 
-async def delete_episode(episodes: Episodes, id: str) -> CloseResult:
+async def delete_episode(episodes: OwnEpisodes, id: str) -> CloseResult:
     return await close_episode(episodes, id)
 
 
-async def close_episodes(episodes: Episodes, body: CloseEpisodes) -> CloseResults:
+async def close_episodes(episodes: OwnEpisodes, body: CloseEpisodes) -> CloseResults:
     async def close(id: str) -> CloseResult:
         try:
             return await close_episode(episodes, id)
@@ -183,8 +183,8 @@ def _answer(episode: Episode, step: Step) -> CallAnswer:
     )
 
 
-async def _info(episodes: Episodes, episode: Episode) -> EpisodeInfo:
-    row = await episodes.ledger.row(episode.id)
+async def _info(episodes: OwnEpisodes, episode: Episode) -> EpisodeInfo:
+    row = await episodes.row(episode.id)
     pack = episode.environment.pack
     return EpisodeInfo(
         id=episode.id,
@@ -202,8 +202,8 @@ async def _info(episodes: Episodes, episode: Episode) -> EpisodeInfo:
         dirty_bytes=episode.branch.dirty_bytes,
         mcp=f"/episodes/{episode.id}/mcp",
         sse=f"/episodes/{episode.id}/sse",
-        lease_seconds=episodes.leases.seconds(episode.id),
-        group=row.group if row else None,
+        lease_seconds=episodes.leased_for(episode),
+        group=row.group,
         tells_remaining=episode.task is not None and episode.task.tells_remaining,
     )
 

@@ -6,24 +6,25 @@ from typing import Any
 
 from environments.errors import PackInvalid, UnknownEnvironment
 from hub.api.routing import Route
-from hub.groups import Group, Groups
+from hub.groups import Group
 from hub.ledger import EpisodeRow
+from hub.tenancy import OwnGroups
 from hub.training import CreateGroup, GroupDetail, GroupInfo, GroupList, GroupQuery, Member
 from hub.wire import Empty
 
 
-async def create_group(groups: Groups, body: CreateGroup) -> GroupInfo:
+async def create_group(groups: OwnGroups, body: CreateGroup) -> GroupInfo:
     return await _info(groups, await groups.create(body))
 
 
-async def list_groups(groups: Groups, query: GroupQuery) -> GroupList:
+async def list_groups(groups: OwnGroups, query: GroupQuery) -> GroupList:
     found = await groups.index(query.after, query.limit)
     full = len(found) == query.limit
     infos = [await _info(groups, group) for group in found]
     return GroupList(groups=tuple(infos), next=found[-1].id if full else None)
 
 
-async def show_group(groups: Groups, id: str) -> GroupDetail:
+async def show_group(groups: OwnGroups, id: str) -> GroupDetail:
     group = await groups.get(id)
     standing = await groups.standing(group)
     return GroupDetail(
@@ -46,16 +47,16 @@ async def show_group(groups: Groups, id: str) -> GroupDetail:
     )
 
 
-async def close_group(groups: Groups, id: str, body: Empty) -> GroupDetail:
+async def close_group(groups: OwnGroups, id: str, body: Empty) -> GroupDetail:
     await groups.close(await groups.get(id))
     return await show_group(groups, id)
 
 
-async def _info(groups: Groups, group: Group) -> GroupInfo:
+async def _info(groups: OwnGroups, group: Group) -> GroupInfo:
     return GroupInfo(**_common(groups, group, await groups.first(group)))
 
 
-def _common(groups: Groups, group: Group, row: EpisodeRow | None) -> dict[str, Any]:
+def _common(groups: OwnGroups, group: Group, row: EpisodeRow | None) -> dict[str, Any]:
     names = set(GroupInfo.__struct_fields__) & set(Group.__struct_fields__)
     enrolled = row.enrolled if row else None
     return {
@@ -64,12 +65,11 @@ def _common(groups: Groups, group: Group, row: EpisodeRow | None) -> dict[str, A
         "policy": _policy(groups, group),
         "horizon": row.horizon if row else 0,
         "training_step": enrolled.training_step if enrolled else None,
-        "lease_seconds": (enrolled and enrolled.lease_seconds)
-        or groups.episodes.tenure.lease_seconds,
+        "lease_seconds": (enrolled and enrolled.lease_seconds) or groups.episodes.lease_seconds,
     }
 
 
-def _policy(groups: Groups, group: Group) -> str:
+def _policy(groups: OwnGroups, group: Group) -> str:
     try:
         return groups.episodes.environments.catalogue.get(group.environment).policy
     except (UnknownEnvironment, PackInvalid):

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from hub.api.routing import Route
-from hub.episodes import Episodes
+from hub.tenancy import OwnEpisodes
 from hub.training import Leased, LeaseInfo, RenewLeases
 from hub.wire import Empty
 
 
-async def renew_leases(episodes: Episodes, body: RenewLeases) -> Leased:
+async def renew_leases(episodes: OwnEpisodes, body: RenewLeases) -> Leased:
     return Leased(
         leases=tuple(
-            LeaseInfo(episode=each, seconds=episodes.leases.touch(each)) for each in body.episodes
+            [LeaseInfo(episode=each, seconds=await episodes.renew(each)) for each in body.episodes]
         )
     )
 
 
-async def park_episode(episodes: Episodes, id: str, body: Empty) -> LeaseInfo:
-    await episodes.lookup(id)
-    await episodes.park(id)
-    return LeaseInfo(episode=id, seconds=episodes.leases.seconds(id))
+async def park_episode(episodes: OwnEpisodes, id: str, body: Empty) -> LeaseInfo:
+    return LeaseInfo(episode=id, seconds=await episodes.park(id))
 
 
 ROUTES = (

@@ -11,6 +11,7 @@ from hub.api.openapi import describe
 from hub.api.routing import Api, Route, Table
 from hub.edge.guard import Guard
 from hub.groups import Groups
+from hub.tenancy import OwnEpisodes, OwnGroups
 
 PREFIX = "/v1"
 
@@ -34,13 +35,13 @@ def rest_api(context: Groups, *, version: str, guard: Guard) -> Api:
         response=dict[str, Any],
         summary="This description",
     )
-    tables.append((None, (describes,)))
+    tables.append((lambda _: None, (describes,)))
     return Api(PREFIX, tables, guard=guard)
 
 
 def tables_of(context: Groups) -> Iterator[Table]:
-    """Every table of routes, with what its handlers are called with first."""
+    """Every table of routes, with what makes that which its handlers are called with first."""
     for module in (environments, episodes, leases, trajectories):
-        yield context.episodes, module.ROUTES
-    yield context, groups.ROUTES
-    yield context.curriculum, curriculum.ROUTES
+        yield functools.partial(OwnEpisodes, context.episodes), module.ROUTES
+    yield functools.partial(OwnGroups, context), groups.ROUTES
+    yield lambda principal: context.curricula.of(principal.tenant), curriculum.ROUTES

@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from environments.errors import EnvhubError
 from hub.api.streaming import Stream, Streams, Text
+from hub.auth import Principal, principal_of
 from hub.edge.answers import PRIVATE, headers_of
 from hub.edge.guard import Disconnected, Guard
 from hub.errors import (
@@ -38,8 +39,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
-    """One endpoint. ``handler`` takes the hub's episodes, what ``{…}`` in the path captured, then
-    the body if ``request`` is set, then the query if ``query`` is set."""
+    """One endpoint. ``handler`` takes the hub's episodes as who asks sees them, what ``{…}`` in the
+    path captured, then the body if ``request`` is set, then the query if ``query`` is set."""
 
     method: str
     path: str
@@ -58,11 +59,11 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Endpoint:
-    """A route with its decoder made, and what its handler is called with first."""
+    """A route with its decoder made, and what makes that which its handler is called with first."""
 
     __slots__ = ("context", "decode", "route")
 
-    def __init__(self, route: Route, context: object) -> None:
+    def __init__(self, route: Route, context: Context) -> None:
         self.route = route
         self.context = context
         self.decode = msgspec.json.Decoder(route.request).decode if route.request else None
@@ -79,7 +80,9 @@ class _Node:
         self.endpoints: dict[str, _Endpoint] = {}
 
 
-Table = tuple[object, Iterable[Route]]
+Context = Callable[[Principal], object]
+"""What is there for a principal."""
+Table = tuple[Context, Iterable[Route]]
 
 
 class Api:
@@ -99,7 +102,7 @@ class Api:
         """End the streams that are open."""
         self._streams.close()
 
-    def _add(self, route: Route, context: object) -> None:
+    def _add(self, route: Route, context: Context) -> None:
         node = self._root
         for segment in route.path.split("/")[1:]:
             if segment.startswith("{"):
@@ -164,7 +167,7 @@ class Api:
         self, endpoint: _Endpoint, captured: list[str], scope: Scope, receive: Receive
     ) -> Any:
         route = endpoint.route
-        values: list[Any] = [endpoint.context, *captured]
+        values: list[Any] = [endpoint.context(principal_of(scope)), *captured]
         if route.headers:
             values.append(dict(scope["headers"]))
         if endpoint.decode is not None:

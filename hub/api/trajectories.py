@@ -6,13 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
-from environments.errors import EnvhubError
 from environments.trajectory import Trajectory
 from hub.api.routing import Route
 from hub.api.streaming import EVENT_STREAM, JSON_LINES, Stream, Text, event
-from hub.episodes import Episodes
 from hub.ledger import EpisodeRow, RowQuery
-from hub.telemetry import logger
+from hub.tenancy import OwnEpisodes
 from hub.training import EpisodeFinished, EventQuery, TrajectoryQuery
 from hub.wire import Empty, Transcript
 
@@ -22,11 +20,9 @@ EVENTS_AT_ONCE = 500
 _CURSOR_DIGITS = 18
 SCANNED_AT_ONCE = 1000
 
-log = logger("hub.api")
 
-
-async def list_trajectories(episodes: Episodes, query: TrajectoryQuery) -> Text:
-    rows = await episodes.ledger.finished(
+async def list_trajectories(episodes: OwnEpisodes, query: TrajectoryQuery) -> Text:
+    rows = await episodes.finished(
         RowQuery(
             environment=query.environment,
             group=query.group,
@@ -34,7 +30,7 @@ async def list_trajectories(episodes: Episodes, query: TrajectoryQuery) -> Text:
             limit=query.limit,
         )
     )
-    lines = [line for line in [await _line(episodes, row) for row in rows] if line is not None]
+    lines = [line for line in [await episodes.line(row) for row in rows] if line is not None]
     cursor = rows[-1].finished if rows else query.cursor
     return Text(
         body=b"".join(line + b"\n" for line in lines),
@@ -43,36 +39,32 @@ async def list_trajectories(episodes: Episodes, query: TrajectoryQuery) -> Text:
     )
 
 
-async def show_trajectory(episodes: Episodes, id: str) -> Trajectory:
-    episode = await episodes.lookup(id)
-    return await episodes.trajectories.of(episode, await episodes.ledger.row(id))
+async def show_trajectory(episodes: OwnEpisodes, id: str) -> Trajectory:
+    return await episodes.trajectory(id)
 
 
-async def keep_transcript(episodes: Episodes, id: str, body: Transcript) -> Empty:
-    episode = await episodes.lookup(id)
-    await episodes.trajectories.transcribe(id, body)
-    if episode.closed:
-        await episodes.trajectories.keep(episode, await episodes.ledger.row(id))
+async def keep_transcript(episodes: OwnEpisodes, id: str, body: Transcript) -> Empty:
+    await episodes.transcribe(id, body)
     return Empty()
 
 
 async def follow_events(
-    episodes: Episodes, headers: dict[bytes, bytes], query: EventQuery
+    episodes: OwnEpisodes, headers: dict[bytes, bytes], query: EventQuery
 ) -> Stream:
     cursor = query.cursor
     last = headers.get(b"last-event-id", b"")
     if cursor is None and last.isdigit() and len(last) <= _CURSOR_DIGITS:
         cursor = int(last)
     if cursor is None:
-        cursor = episodes.ledger.finishes
+        cursor = episodes.finishes
     return Stream(pieces=_events(episodes, cursor, query), content_type=EVENT_STREAM)
 
 
-async def _events(episodes: Episodes, cursor: int, query: EventQuery) -> AsyncIterator[bytes]:
+async def _events(episodes: OwnEpisodes, cursor: int, query: EventQuery) -> AsyncIterator[bytes]:
     yield b": open\nid: %d\n\n" % cursor  # whoever is cut off goes on from here
     while True:
-        finished = episodes.finished  # before looking, so that nothing falls in between
-        rows = await episodes.ledger.finished(
+        finished = episodes.next_finish  # before looking, so that nothing falls in between
+        rows = await episodes.finished(
             RowQuery(
                 environment=query.environment,
                 group=query.group,
@@ -90,19 +82,6 @@ async def _events(episodes: Episodes, cursor: int, query: EventQuery) -> AsyncIt
                     heard = await finished.wait()
             if not heard:
                 yield b": ping\n\n"
-
-
-async def _line(episodes: Episodes, row: EpisodeRow) -> bytes | None:
-    """The line of a finished episode, made now where it was not kept when it was closed."""
-    line = await episodes.trajectories.kept(row.id)
-    if line is not None:
-        return line
-    try:
-        episode = await episodes.lookup(row.id)
-        return await episodes.trajectories.keep(episode, row)
-    except EnvhubError as error:  # nothing was recorded, or its pack has changed since
-        log.info("no trajectory", episode_id=row.id, code=error.code)
-        return None
 
 
 def _finished(row: EpisodeRow) -> EpisodeFinished:

@@ -25,13 +25,14 @@ from hub.ledger.index import (
     EpisodeRow,
     Roll,
     RowQuery,
+    Seat,
     awake,
     fold,
     listed,
     parked,
     standing,
 )
-from hub.ledger.schema import APPEND, DOCUMENT, FORMAT, LIVE, PUT_ROW, SCHEMA, SELECT
+from hub.ledger.schema import APPEND, DOCUMENT, FORMAT, LIVE, PUT_ROW, SCHEMA, SELECT, UPGRADES
 from hub.ledger.writer import GroupWriter
 
 COMPRESS_FROM_BYTES = 512
@@ -127,9 +128,9 @@ class Ledger:
         """The rows of the live ones."""
         return list(self._rows.values())
 
-    def enrolling(self, group: str | None, enrolments: Enrolments) -> Enrolling:
-        """Episodes opened while the body runs are of this group and have these enrolments."""
-        return self._roll.enrolling(group, enrolments)
+    def enrolling(self, group: str | None, enrolments: Enrolments, tenant: str) -> Enrolling:
+        """See ``Roll.enrolling``."""
+        return self._roll.enrolling(group, enrolments, tenant)
 
     async def append(self, episode_id: str, record: JournalRecord) -> None:
         """Durable when it returns. Raises ``LedgerFailed``, and then nothing was recorded."""
@@ -160,7 +161,8 @@ class Ledger:
         if query.status in ("live", "truncated"):
             return listed(self.unclosed(), query)
         found = await self._select(
-            "WHERE number > :after AND (:environment = '' OR environment = :environment) "
+            f"WHERE {_whose(query)} number > :after "
+            "AND (:environment = '' OR environment = :environment) "
             "AND (:status = '' OR status = :status) AND (:group = '' OR grp = :group) "
             "ORDER BY number LIMIT :limit",
             msgspec.structs.asdict(query),
@@ -175,7 +177,8 @@ class Ledger:
     async def finished(self, query: RowQuery = RowQuery()) -> list[EpisodeRow]:  # noqa: B008
         """Rows of closed episodes that finished after ``after``, in the order of finishing."""
         return await self._select(
-            "WHERE finished > :after AND (:environment = '' OR environment = :environment) "
+            f"WHERE {_whose(query)} finished > :after "
+            "AND (:environment = '' OR environment = :environment) "
             "AND (:group = '' OR grp = :group) ORDER BY finished LIMIT :limit",
             msgspec.structs.asdict(query),
         )
@@ -204,41 +207,45 @@ class Ledger:
 
     # Seats and documents ---------------------------------------------------------------------
 
-    async def seat(self, environment: str, key: str) -> str | None:
+    async def seat(self, seat: Seat) -> str | None:
         """The id of the episode that sits there."""
-        found = await self._fetch(
-            "SELECT episode FROM seats WHERE environment = ? AND key = ?", (environment, key)
-        )
+        sql = "SELECT episode FROM seats WHERE tenant = ? AND environment = ? AND key = ?"
+        found = await self._fetch(sql, seat)
         return found[0][0] if found else None
 
-    async def keep_seat(self, environment: str, key: str, episode_id: str) -> None:
+    async def keep_seat(self, seat: Seat, episode_id: str) -> None:
         """Give the seat to an episode, durably. Raises ``LedgerFailed``."""
-        sql = "INSERT OR REPLACE INTO seats VALUES (?, ?, ?)"
-        await self._writer.put(_Statement(sql, (environment, key, episode_id)))
+        sql = "INSERT OR REPLACE INTO seats VALUES (?, ?, ?, ?)"
+        await self._writer.put(_Statement(sql, (*seat, episode_id)))
 
-    async def keep(self, kind: str, id: str, body: bytes) -> None:
-        """Keep a document under its kind and id, instead of what was there, durably."""
+    async def keep(self, kind: str, id: str, body: bytes, tenant: str = "") -> None:
+        """Keep a document instead of what was there, durably. An id names it among those of its
+        kind and tenant; where ids are nobody's in particular the tenant is empty."""
         packed = await asyncio.to_thread(_pack, body) if len(body) > 16_384 else _pack(body)
-        await self._writer.put(_Statement(DOCUMENT, (kind, id, packed)))
+        await self._writer.put(_Statement(DOCUMENT, (kind, id, tenant, packed)))
 
-    async def document(self, kind: str, id: str) -> bytes | None:
-        """The document kept there."""
-        sql = "SELECT body FROM documents WHERE kind = ? AND id = ?"
-        found = await self._fetch(sql, (kind, id))
+    async def document(self, kind: str, id: str, tenant: str | None = "") -> bytes | None:
+        """The document kept there; ``None``: whosever it is."""
+        sql = "SELECT body FROM documents WHERE kind = ? AND id = ? AND ifnull(?, tenant) = tenant"
+        found = await self._fetch(sql, (kind, id, tenant))
         return _unpack(found[0][0]) if found else None
 
-    async def documents(self, kind: str, after: str = "", limit: int = 1000) -> Documents:
-        """Documents of a kind with an id above ``after``, in the order of their ids."""
+    async def documents(
+        self, kind: str, tenant: str | None, after: str = "", limit: int = 1000
+    ) -> Documents:
+        """Documents of a kind and tenant (``None``: everybody's) with an id above ``after``."""
+        whose = "" if tenant is None else "tenant = :tenant AND"
         found = await self._fetch(
-            "SELECT id, body FROM documents WHERE kind = ? AND id > ? ORDER BY id LIMIT ?",
-            (kind, after, limit),
+            f"SELECT id, body FROM documents WHERE {whose} kind = :kind AND id > :after "
+            "ORDER BY id LIMIT :limit",
+            {"kind": kind, "tenant": tenant, "after": after, "limit": limit},
         )
         return [(name, _unpack(body)) for name, body in found]
 
-    async def forget(self, kind: str, id: str) -> None:
+    async def forget(self, kind: str, id: str, tenant: str = "") -> None:
         """Keep a document no longer."""
-        sql = "DELETE FROM documents WHERE kind = ? AND id = ?"
-        await self._writer.put(_Statement(sql, (kind, id)))
+        sql = "DELETE FROM documents WHERE kind = ? AND id = ? AND tenant = ?"
+        await self._writer.put(_Statement(sql, (kind, id, tenant)))
 
     async def _select(self, where: str, values: Any = ()) -> list[EpisodeRow]:
         return [EpisodeRow(*row) for row in await self._fetch(f"{SELECT} {where}", values)]
@@ -359,6 +366,10 @@ class _Batch:
         self.statements: list[_Bound] = []
 
 
+def _whose(query: RowQuery) -> str:
+    return "tenant = :tenant AND" if query.tenant else ""
+
+
 def _pack(body: bytes) -> bytes:
     if len(body) < COMPRESS_FROM_BYTES:
         return PLAIN + body
@@ -377,7 +388,11 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
     if version == 0 and tables == 0:
         connection.executescript(f"BEGIN; {SCHEMA} COMMIT;")
-    elif version != FORMAT:
+        return
+    while version in UPGRADES:
+        connection.executescript(f"BEGIN IMMEDIATE; {UPGRADES[version]} COMMIT;")
+        version += 1
+    if version != FORMAT:
         raise LedgerDamaged(
             f"{path} has ledger format {version}, this hub writes {FORMAT}",
             hint="give another --data-dir, or run the version that wrote it",

@@ -12,6 +12,7 @@ import msgspec
 
 from environments.journal import Closed, JournalRecord, Opened, Rewound, Scored, Stepped
 from environments.trajectory import Outcome
+from hub.auth import LOCAL_TENANT
 from hub.errors import LedgerFailed
 from hub.wire import Enrolment, Status
 
@@ -36,6 +37,8 @@ class EpisodeRow(msgspec.Struct, frozen=True, array_like=True):
     """What its creator said of it, as JSON; see ``enrolled``."""
     finished: int | None = None
     """Its place in the order in which episodes were closed, from 1."""
+    tenant: str = LOCAL_TENANT
+    """Whose it is."""
 
     @property
     def enrolled(self) -> Enrolment:
@@ -53,6 +56,7 @@ class RowQuery(msgspec.Struct, frozen=True, kw_only=True):
     environment: str = ""
     status: str = ""
     group: str = ""
+    tenant: str = ""
     after: int = 0
     limit: int = 100
 
@@ -73,20 +77,24 @@ class Records(Protocol):
     async def members(self, group: str) -> list[EpisodeRow]: ...
     async def finished(self, query: RowQuery = ...) -> list[EpisodeRow]: ...
     def unclosed(self) -> Sequence[EpisodeRow]: ...
-    def enrolling(self, group: str | None, enrolments: Enrolments) -> Enrolling: ...
+    def enrolling(self, group: str | None, enrolments: Enrolments, tenant: str) -> Enrolling: ...
     async def park(self, episode_id: str) -> None: ...
     async def wake(self, episode_id: str) -> None: ...
     async def parked_before(self, updated_ms: int) -> list[str]: ...
-    async def seat(self, environment: str, key: str) -> str | None: ...
-    async def keep_seat(self, environment: str, key: str, episode_id: str) -> None: ...
-    async def keep(self, kind: str, id: str, body: bytes) -> None: ...
-    async def document(self, kind: str, id: str) -> bytes | None: ...
-    async def documents(self, kind: str, after: str = "", limit: int = 1000) -> Documents: ...
-    async def forget(self, kind: str, id: str) -> None: ...
+    async def seat(self, seat: Seat) -> str | None: ...
+    async def keep_seat(self, seat: Seat, episode_id: str) -> None: ...
+    async def keep(self, kind: str, id: str, body: bytes, tenant: str = "") -> None: ...
+    async def document(self, kind: str, id: str, tenant: str | None = "") -> bytes | None: ...
+    async def documents(
+        self, kind: str, tenant: str | None, after: str = "", limit: int = 1000
+    ) -> Documents: ...
+    async def forget(self, kind: str, id: str, tenant: str = "") -> None: ...
 
 
 Enrolments = Mapping[str, Enrolment]
 Enrolling = AbstractContextManager[None]
+Seat = tuple[str, str, str]
+"""Whose it is, at which environment, and what it is called there."""
 Documents = list[tuple[str, bytes]]
 """Ids and bodies, in the order of their ids."""
 
@@ -109,6 +117,7 @@ def fold(row: EpisodeRow | None, number: int, episode_id: str, record: JournalRe
             now,
             row.group if row else None,
             row.enrolment if row else None,
+            tenant=row.tenant if row else LOCAL_TENANT,
         )
     if row is None:
         raise LedgerFailed(f"episode {episode_id} has no record of being opened")
@@ -151,6 +160,7 @@ def listed(rows: Iterable[EpisodeRow], query: RowQuery) -> list[EpisodeRow]:
         and query.environment in ("", row.environment)
         and query.status in ("", row.status)
         and query.group in ("", row.group)
+        and query.tenant in ("", row.tenant)
     )
     return heapq.nsmallest(query.limit, found, key=lambda row: row.number)
 
@@ -159,12 +169,14 @@ class Roll:
     """What creators said of episodes that are about to be opened."""
 
     def __init__(self) -> None:
-        self._said: dict[str, tuple[str | None, Enrolment]] = {}
+        self._said: dict[str, tuple[str | None, Enrolment, str]] = {}
 
     @contextmanager
-    def enrolling(self, group: str | None, enrolments: Enrolments) -> Iterator[None]:
-        """Episodes opened while the body runs are of this group and have these enrolments."""
-        self._said.update((key, (group, enrolment)) for key, enrolment in enrolments.items())
+    def enrolling(self, group: str | None, enrolments: Enrolments, tenant: str) -> Iterator[None]:
+        """Episodes opened while the body runs are of this group and tenant, and have these
+        enrolments."""
+        for key, enrolment in enrolments.items():
+            self._said[key] = (group, enrolment, tenant)
         try:
             yield
         finally:
@@ -175,9 +187,9 @@ class Roll:
         """A new row with what its creator said of it."""
         if row.id not in self._said:
             return row
-        group, enrolment = self._said[row.id]
+        group, enrolment, tenant = self._said[row.id]
         said = None if enrolment == NOTHING_SAID else msgspec.json.encode(enrolment)
-        return msgspec.structs.replace(row, group=group, enrolment=said)
+        return msgspec.structs.replace(row, group=group, enrolment=said, tenant=tenant)
 
 
 def now_ms() -> int:

@@ -16,6 +16,7 @@ from hub.ledger.index import (
     EpisodeRow,
     Roll,
     RowQuery,
+    Seat,
     awake,
     fold,
     listed,
@@ -39,8 +40,10 @@ class NullJournal:
         self._rows: dict[str, EpisodeRow] = {}
         self._roll = Roll()
         self._closed: deque[str] = deque()
-        self._seats: dict[tuple[str, str], str] = {}
-        self._documents: defaultdict[str, OrderedDict[str, bytes]] = defaultdict(OrderedDict)
+        self._seats: dict[Seat, str] = {}
+        self._documents: defaultdict[str, OrderedDict[tuple[str, str], bytes]] = defaultdict(
+            OrderedDict
+        )
         self._numbers = 0
         self._finishes = 0
 
@@ -57,8 +60,8 @@ class NullJournal:
     def unclosed(self) -> Sequence[EpisodeRow]:
         return [row for row in self._rows.values() if row.status not in ("closed", "parked")]
 
-    def enrolling(self, group: str | None, enrolments: Enrolments) -> Enrolling:
-        return self._roll.enrolling(group, enrolments)
+    def enrolling(self, group: str | None, enrolments: Enrolments, tenant: str) -> Enrolling:
+        return self._roll.enrolling(group, enrolments, tenant)
 
     async def append(self, episode_id: str, record: JournalRecord) -> None:
         row = self._rows.get(episode_id)
@@ -93,7 +96,9 @@ class NullJournal:
         fitting = (
             row
             for row in found
-            if query.environment in ("", row.environment) and query.group in ("", row.group)
+            if query.environment in ("", row.environment)
+            and query.group in ("", row.group)
+            and query.tenant in ("", row.tenant)
         )
         return list(itertools.islice(fitting, query.limit))
 
@@ -112,25 +117,33 @@ class NullJournal:
             if row.status == "parked" and row.updated_ms < updated_ms
         ]
 
-    async def seat(self, environment: str, key: str) -> str | None:
-        return self._seats.get((environment, key))
+    async def seat(self, seat: Seat) -> str | None:
+        return self._seats.get(seat)
 
-    async def keep_seat(self, environment: str, key: str, episode_id: str) -> None:
-        self._seats[environment, key] = episode_id
+    async def keep_seat(self, seat: Seat, episode_id: str) -> None:
+        self._seats[seat] = episode_id
 
-    async def keep(self, kind: str, id: str, body: bytes) -> None:
+    async def keep(self, kind: str, id: str, body: bytes, tenant: str = "") -> None:
         kept = self._documents[kind]
-        kept[id] = body
-        kept.move_to_end(id)
+        kept[id, tenant] = body
+        kept.move_to_end((id, tenant))
         if len(kept) > KEPT_DOCUMENTS:
             kept.popitem(last=False)
 
-    async def document(self, kind: str, id: str) -> bytes | None:
-        return self._documents[kind].get(id)
-
-    async def documents(self, kind: str, after: str = "", limit: int = 1000) -> Documents:
+    async def document(self, kind: str, id: str, tenant: str | None = "") -> bytes | None:
         kept = self._documents[kind]
-        return [(name, kept[name]) for name in sorted(kept) if name > after][:limit]
+        if tenant is not None:
+            return kept.get((id, tenant))
+        return next((body for (name, _), body in kept.items() if name == id), None)
 
-    async def forget(self, kind: str, id: str) -> None:
-        self._documents[kind].pop(id, None)
+    async def documents(
+        self, kind: str, tenant: str | None, after: str = "", limit: int = 1000
+    ) -> Documents:
+        kept = self._documents[kind].items()
+        found = sorted(
+            (name, body) for (name, of), body in kept if tenant in (None, of) and name > after
+        )
+        return found[:limit]
+
+    async def forget(self, kind: str, id: str, tenant: str = "") -> None:
+        self._documents[kind].pop((id, tenant), None)

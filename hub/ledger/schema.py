@@ -6,7 +6,7 @@ rewound, scored, parked or closed; between those, its last record says how many 
 
 from __future__ import annotations
 
-FORMAT = 3
+FORMAT = 4
 
 FIELDS = (
     "number",
@@ -23,13 +23,36 @@ FIELDS = (
     "grp",
     "enrolment",
     "finished",
+    "tenant",
 )
 """The index's columns, in the order of an ``EpisodeRow``'s fields."""
-SET_ONCE = ("number", "id", "environment", "grp", "enrolment")
+SET_ONCE = ("number", "id", "environment", "grp", "enrolment", "tenant")
 
 COLUMNS = ", ".join(FIELDS)
 _CHANGED = ", ".join(f"{name} = excluded.{name}" for name in FIELDS if name not in SET_ONCE)
 
+_BY_TENANT = """
+CREATE INDEX episodes_by_tenant ON episodes (tenant, number);
+CREATE INDEX episodes_by_tenant_and_finish ON episodes (tenant, finished)
+    WHERE finished IS NOT NULL;
+"""
+_NAMED = """
+CREATE TABLE seats (
+    tenant TEXT NOT NULL,
+    environment TEXT NOT NULL,
+    key TEXT NOT NULL,
+    episode TEXT NOT NULL,
+    PRIMARY KEY (tenant, environment, key)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE documents (
+    kind TEXT NOT NULL,
+    id TEXT NOT NULL,
+    tenant TEXT NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY (kind, id, tenant)
+) STRICT;
+CREATE INDEX documents_by_tenant ON documents (kind, tenant, id);
+"""
 SCHEMA = f"""
 CREATE TABLE episodes (
     number INTEGER PRIMARY KEY,
@@ -45,11 +68,13 @@ CREATE TABLE episodes (
     updated_ms INTEGER NOT NULL,
     grp TEXT,
     enrolment BLOB,
-    finished INTEGER
+    finished INTEGER,
+    tenant TEXT NOT NULL DEFAULT 'local'
 ) STRICT;
 CREATE INDEX episodes_by_status ON episodes (status, number);
 CREATE INDEX episodes_by_group ON episodes (grp, number) WHERE grp IS NOT NULL;
 CREATE UNIQUE INDEX episodes_by_finish ON episodes (finished) WHERE finished IS NOT NULL;
+{_BY_TENANT}
 CREATE TABLE records (
     position INTEGER PRIMARY KEY,
     episode INTEGER NOT NULL,
@@ -58,20 +83,27 @@ CREATE TABLE records (
     body BLOB NOT NULL
 ) STRICT;
 CREATE INDEX records_by_episode ON records (episode, position);
-CREATE TABLE seats (
-    environment TEXT NOT NULL,
-    key TEXT NOT NULL,
-    episode TEXT NOT NULL,
-    PRIMARY KEY (environment, key)
-) STRICT, WITHOUT ROWID;
-CREATE TABLE documents (
-    kind TEXT NOT NULL,
-    id TEXT NOT NULL,
-    body BLOB NOT NULL,
-    PRIMARY KEY (kind, id)
-) STRICT;
+{_NAMED}
 PRAGMA user_version = {FORMAT};
 """
+
+UPGRADES = {
+    3: f"""
+ALTER TABLE episodes ADD COLUMN tenant TEXT NOT NULL DEFAULT 'local';
+{_BY_TENANT}
+ALTER TABLE seats RENAME TO seats_3;
+ALTER TABLE documents RENAME TO documents_3;
+{_NAMED}
+INSERT INTO seats SELECT 'local', environment, key, episode FROM seats_3;
+INSERT INTO documents
+    SELECT kind, id, iif(kind IN ('trajectory', 'transcript'), '', 'local'), body FROM documents_3;
+DROP TABLE seats_3;
+DROP TABLE documents_3;
+PRAGMA user_version = 4;
+"""
+}
+"""What makes a ledger of an older format one of the next. What there was before tenants is that of
+the hub's owner."""
 
 SELECT = f"SELECT {COLUMNS} FROM episodes"
 _OF_LAST = {"steps": "last.steps", "updated_ms": "max(episodes.updated_ms, last.updated_ms)"}
@@ -93,4 +125,4 @@ PUT_ROW = f"""
 INSERT INTO episodes ({COLUMNS}) VALUES (?{", ?" * (len(FIELDS) - 1)})
 ON CONFLICT (number) DO UPDATE SET {_CHANGED}
 """
-DOCUMENT = "INSERT OR REPLACE INTO documents (kind, id, body) VALUES (?, ?, ?)"
+DOCUMENT = "INSERT OR REPLACE INTO documents (kind, id, tenant, body) VALUES (?, ?, ?, ?)"

@@ -10,6 +10,7 @@ from starlette.types import Receive, Scope, Send
 
 from environments.environment import Environment
 from environments.episode import Episode
+from hub.auth import principal_of
 from hub.edge.answers import headers_of
 from hub.edge.guard import Disconnected, Guard
 from hub.episodes import Episodes
@@ -21,6 +22,7 @@ from hub.mcp_server.streams import send_body
 from hub.mcp_server.surface import CallContext, Surface
 from hub.mcp_server.surfaces import EnvironmentSurface, EpisodeSurface
 from hub.seats import Seats
+from hub.tenancy import OwnEpisodes
 
 SEAT: Final = re.compile(r"[A-Za-z0-9._~-]{1,64}")
 SSE, MESSAGES = "sse", "messages"
@@ -35,7 +37,12 @@ class McpRoutes:
         guard = guard or Guard()
         self._episodes = episodes
         self._seats = seats
-        self._http = McpHttp(self._resolve, secret=secret, guard=guard)
+        self._http = McpHttp(
+            self._resolve,
+            secret=secret,
+            guard=guard,
+            principal=lambda scope: principal_of(scope).binding,
+        )
         self._sse = LegacySse(guard)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -45,10 +52,10 @@ class McpRoutes:
             return
         try:
             self._sse.admit(scope)
+            surface = await self._episode(segments[1], scope)
             if segments[2] == MESSAGES:
                 await self._sse.post(scope, receive, send)
                 return
-            surface = await self._episode(segments[1])
         except Disconnected:
             return
         except Exception as error:  # noqa: BLE001 - the ASGI boundary
@@ -65,7 +72,7 @@ class McpRoutes:
     async def _resolve(self, scope: Scope) -> Surface:
         match scope["path"].split("/")[1:]:
             case ["episodes", episode_id, "mcp"] if episode_id:
-                return await self._episode(episode_id)
+                return await self._episode(episode_id, scope)
             case ["environments", name, "mcp"] if name:
                 return await self._environment(name, scope)
         raise UnknownRoute(
@@ -73,8 +80,9 @@ class McpRoutes:
             hint="MCP is at /episodes/{id}/mcp and /environments/{name}/mcp",
         )
 
-    async def _episode(self, episode_id: str) -> EpisodeSurface:
-        return EpisodeSurface(await self._episodes.lookup(episode_id), self._episodes.call)
+    async def _episode(self, episode_id: str, scope: Scope) -> EpisodeSurface:
+        episodes = OwnEpisodes(self._episodes, principal_of(scope))
+        return EpisodeSurface(await episodes.lookup(episode_id), episodes.call)
 
     async def _environment(self, name: str, scope: Scope) -> EnvironmentSurface:
         query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
@@ -85,7 +93,7 @@ class McpRoutes:
             )
         return HubEnvironmentSurface(
             await self._episodes.environments.get(name),
-            self._episodes,
+            OwnEpisodes(self._episodes, principal_of(scope)),
             self._seats,
             seat,
             url=_url(scope),
@@ -99,7 +107,7 @@ class HubEnvironmentSurface(EnvironmentSurface):
     def __init__(
         self,
         environment: Environment,
-        episodes: Episodes,
+        episodes: OwnEpisodes,
         seats: Seats,
         seat: str | None,
         *,
@@ -107,18 +115,19 @@ class HubEnvironmentSurface(EnvironmentSurface):
         reset: bool,
     ) -> None:
         super().__init__(environment, self._sit, url=url, reset=reset, call=episodes.call)
+        self._principal = episodes.principal
         self._seats = seats
         self._seat = seat
         self.sessionless = seat is not None
 
     async def _sit(self, context: CallContext) -> Episode | None:
         key = self._key(context.session_id)
-        return await self._seats.at(self.name, key) if key else None
+        return await self._seats.at(self.name, key, self._principal) if key else None
 
     async def end_session(self, session_id: str) -> None:
         """A session's episode goes with it; a named seat waits for whoever comes back."""
         if self._seat is None:
-            await self._seats.leave(self.name, self._key(session_id))
+            await self._seats.leave(self.name, self._key(session_id), self._principal)
 
     def _key(self, session_id: str | None) -> str:
         if self._seat is not None:

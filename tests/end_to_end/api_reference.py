@@ -48,7 +48,7 @@ def routes() -> dict[str, list[Route]]:
     """Every route of the API, under its heading."""
 
     class Nobody:
-        episodes = curriculum = None
+        episodes = curricula = None
 
     found: dict[str, list[Route]] = {}
     for _, table in tables_of(typing.cast("Any", Nobody())):

@@ -18,7 +18,7 @@ from environments.environment import Environments
 from environments.episode import Episode
 from environments.errors import InfrastructureFault
 from environments.sandbox.host import Sandbox, SandboxLimits
-from hub.curriculum import Curriculum
+from hub.curriculum import Curricula
 from hub.episodes import Episodes
 from hub.ledger import Ledger
 from hub.telemetry import Metrics
@@ -76,7 +76,7 @@ async def episodes(tmp_path: Path, workers: Workers) -> AsyncIterator[Episodes]:
     ):
         catalogue = Catalogue([tmp_path / "packs"])
         environments = Environments(catalogue, SnapshotStore(tmp_path / "snapshots"), sandbox)
-        yield Episodes(environments, ledger, Metrics(), Curriculum(catalogue, ledger))
+        yield Episodes(environments, ledger, Metrics(), Curricula(catalogue, ledger))
 
 
 async def test_no_acknowledged_step_is_lost_or_doubled_while_workers_die(

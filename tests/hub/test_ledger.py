@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from environments.sandbox.wire import Moment
 from environments.trajectory import Reward, Step
 from hub.errors import LedgerDamaged, LedgerFailed
 from hub.ledger import Ledger, NullJournal, RowQuery, disk
+from hub.wire import Enrolment
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +51,7 @@ async def test_records_and_index_come_back_after_closing(tmp_path: Path) -> None
             await ledger.append("ep-a", record)
         await ledger.append("ep-b", opened(task=None))
         await ledger.append("ep-b", stepped(0))
-        await ledger.keep_seat("shop", "ann", "ep-b")
+        await ledger.keep_seat(("t", "shop", "ann"), "ep-b")
     async with Ledger.open(path) as ledger:
         assert await ledger.records("ep-a") == RUN
         assert ledger.live == 1
@@ -61,8 +63,8 @@ async def test_records_and_index_come_back_after_closing(tmp_path: Path) -> None
         assert await ledger.rows(RowQuery(status="live")) == [b]
         assert await ledger.rows(RowQuery(after=a.number)) == [b]
         assert await ledger.rows(RowQuery(environment="bank")) == []
-        assert await ledger.seat("shop", "ann") == "ep-b"
-        assert await ledger.seat("shop", "bob") is None
+        assert await ledger.seat(("t", "shop", "ann")) == "ep-b"
+        assert await ledger.seat(("t", "shop", "bob")) is None
         assert await ledger.records("ep-c") == []
         await ledger.append("ep-c", opened())
         assert [row.id for row in await ledger.rows(RowQuery(after=b.number))] == ["ep-c"]
@@ -147,7 +149,7 @@ async def test_a_commit_that_fails_acknowledges_nothing(tmp_path: Path) -> None:
         assert all(isinstance(outcome, LedgerFailed) for outcome in outcomes)
         assert "locked" in str(outcomes[0])
         with pytest.raises(LedgerFailed):
-            await ledger.keep_seat("shop", "ann", "ep-a")
+            await ledger.keep_seat(("t", "shop", "ann"), "ep-a")
         row = await ledger.row("ep-a")
         assert row is not None
         assert row.steps == 0
@@ -223,6 +225,82 @@ async def test_damage_is_told_and_not_guessed_around(tmp_path: Path, damage: str
             await ledger.records("ep-a")
 
 
+OLDER = """
+DROP INDEX episodes_by_tenant;
+DROP INDEX episodes_by_tenant_and_finish;
+ALTER TABLE episodes DROP COLUMN tenant;
+DROP TABLE seats;
+DROP TABLE documents;
+CREATE TABLE seats (
+    environment TEXT NOT NULL, key TEXT NOT NULL, episode TEXT NOT NULL,
+    PRIMARY KEY (environment, key)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE documents (
+    kind TEXT NOT NULL, id TEXT NOT NULL, body BLOB NOT NULL, PRIMARY KEY (kind, id)
+) STRICT;
+INSERT INTO seats VALUES ('shop', 'ann', 'ep-a');
+INSERT INTO documents VALUES ('schedule', 'scaling', x'007b7d'), ('trajectory', 'ep-a', x'007b7d');
+PRAGMA user_version = 3;
+"""
+
+
+def tables(connection: sqlite3.Connection) -> dict[str, Any]:
+    """Columns and indexes, however they came about."""
+    names = [row[0] for row in connection.execute("SELECT name FROM sqlite_schema ORDER BY name")]
+    return {
+        name: connection.execute(
+            f"SELECT name, type, pk, \"notnull\" FROM pragma_table_info('{name}') UNION ALL "
+            f"SELECT name, 0, 0, 0 FROM pragma_index_info('{name}')"
+        ).fetchall()
+        for name in names
+        if not name.startswith("sqlite_")
+    }
+
+
+async def test_a_ledger_from_before_there_were_tenants_is_the_owners(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite3"
+    async with Ledger.open(path) as ledger:
+        await ledger.append("ep-a", opened())
+        await ledger.append("ep-a", Closed())
+        await ledger.append("ep-b", opened())
+    with closing(sqlite3.connect(path)) as connection:
+        made = tables(connection)
+        connection.executescript(OLDER)
+    async with Ledger.open(path) as ledger:
+        assert [row.tenant for row in await ledger.rows()] == ["local", "local"]
+        assert [row.id for row in await ledger.finished(RowQuery(tenant="local"))] == ["ep-a"]
+        assert await ledger.rows(RowQuery(tenant="other")) == []
+        assert await ledger.seat(("local", "shop", "ann")) == "ep-a"
+        assert await ledger.document("schedule", "scaling", "local") == b"{}"
+        assert await ledger.document("trajectory", "ep-a") == b"{}"
+    with closing(sqlite3.connect(path)) as connection:
+        assert tables(connection) == made
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+@pytest.mark.parametrize("make", [Ledger.open, lambda _: nullcontext(NullJournal())])
+async def test_a_row_is_its_tenants_whatever_becomes_of_it(tmp_path: Path, make: Any) -> None:
+    async with make(tmp_path / "l") as ledger:
+        for tenant in ("ann", "bob"):
+            with ledger.enrolling(None, {f"ep-{tenant}": Enrolment()}, tenant):
+                for record in RUN[:4]:
+                    await ledger.append(f"ep-{tenant}", record)
+            await ledger.append(f"ep-{tenant}", opened())  # a reset
+            await ledger.keep("group", f"gr-{tenant}", b"{}", tenant)
+            await ledger.keep("sampler", "band", tenant.encode(), tenant)
+            await ledger.append(f"ep-{tenant}", Closed())
+        (row,) = await ledger.rows(RowQuery(tenant="ann"))
+        assert (row.id, row.tenant) == ("ep-ann", "ann")
+        assert await ledger.finished(RowQuery(tenant="bob")) == [await ledger.row("ep-bob")]
+        assert await ledger.documents("group", "ann") == [("gr-ann", b"{}")]
+        assert [name for name, _ in await ledger.documents("group", None)] == ["gr-ann", "gr-bob"]
+        assert await ledger.document("group", "gr-bob", None) == b"{}"
+        assert await ledger.document("sampler", "band", "bob") == b"bob"
+        await ledger.forget("sampler", "band", "ann")
+        assert await ledger.document("sampler", "band", "ann") is None
+        assert await ledger.document("sampler", "band", "bob") == b"bob"
+
+
 async def test_without_durability_the_index_is_the_same_and_closed_rows_end() -> None:
     journal = NullJournal()
     for record in RUN[:-1]:
@@ -234,5 +312,5 @@ async def test_without_durability_the_index_is_the_same_and_closed_rows_end() ->
     assert (a.status, a.steps, a.reward) == ("closed", 2, 1.0)
     assert (b.status, journal.live) == ("live", 1)
     assert await journal.records("ep-a") == []
-    await journal.keep_seat("shop", "ann", "ep-b")
-    assert await journal.seat("shop", "ann") == "ep-b"
+    await journal.keep_seat(("t", "shop", "ann"), "ep-b")
+    assert await journal.seat(("t", "shop", "ann")) == "ep-b"

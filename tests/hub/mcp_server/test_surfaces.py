@@ -258,7 +258,7 @@ async def test_a_session_that_ends_takes_its_episode_along(hub: Hub, hub_raw: Ra
     session = await hub_raw.session()
     await hub_raw.send(request("tools/call", {"name": "order", "arguments": ORDER}), session)
     key = f"session:{session['mcp-session-id']}"
-    episode_id = await hub.ledger.seat("shop", key)
+    episode_id = await hub.ledger.seat(("local", "shop", key))
     assert episode_id is not None
     assert (await hub_raw.send(None, session, method="DELETE")).status_code == 200
     assert (await hub.episodes.lookup(episode_id)).closed

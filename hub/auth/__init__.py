@@ -1,0 +1,5 @@
+"""Who may do what: principals, the tokens they show, and what each may take."""
+
+from hub.auth.principal import KEY, LOCAL, LOCAL_TENANT, SCOPES, Principal, Scope, principal_of
+
+__all__ = ["KEY", "LOCAL", "LOCAL_TENANT", "SCOPES", "Principal", "Scope", "principal_of"]
