@@ -20,7 +20,7 @@ import apsw
 import msgspec
 
 from environments.errors import EnvhubError, InfrastructureFault, PackInvalid
-from environments.runtimes import native
+from environments.runtimes import fastapi, native
 from environments.runtimes.program import Program
 from environments.sandbox import wire
 from environments.sandbox.clock import StandingClock
@@ -33,7 +33,10 @@ from snapshots.errors import BuildFailed, SnapshotsError
 from snapshots.pages import PageDelta, Snapshot
 from snapshots.store import build_database
 
-RUNTIMES: Final[dict[str, Callable[[Path], Program]]] = {"native": native.load}
+RUNTIMES: Final[dict[str, Callable[[Path, Snapshot], Program]]] = {
+    "native": lambda pack, _: native.load(pack),
+    "fastapi": fastapi.load,
+}
 _USUAL_FRAME_BYTES = 256 * 1024
 
 
@@ -163,7 +166,7 @@ class _Player:
         clock = StandingClock(request.clock_ms)
         random.seed(0)
         uuid.uuid4 = seeded_uuid4
-        self._program = load(Path(request.pack_path))
+        self._program = load(Path(request.pack_path), snapshot)
         output.take()
         self._snapshot = snapshot
         self._stage = Stage(self._program, snapshot, request, output, clock)

@@ -19,6 +19,8 @@ def players(pack: Pack, snapshot: Snapshot, owner: Branch | None, limits: Sandbo
     """Workers that run the pack's tools; only those of ``owner``'s episode, if one is given."""
     limit = 1 if owner is not None else limits.workers_per_environment
     pool = Pool(pack.spec.name, _loading_tools(pack, snapshot, limits), limit)
+    if pack.spec.runtime == "fastapi":
+        pool.breed = wire.Breed.IMPORTS
     pool.memory_bytes = pack.spec.limits.memory_bytes
     pool.owner = owner
     if pack.spec.isolation == "call":

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from environments.errors import InfrastructureFault
+from environments.errors import InfrastructureFault, PackInvalid
 from environments.sandbox.confine import processes
-from environments.sandbox.wire import CONTROL, Control
+from environments.sandbox.wire import CONTROL, Breed, Control
 from environments.sandbox.worker import Worker
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
@@ -33,11 +33,13 @@ class Nursery:
 
     def __init__(
         self,
+        breed: Breed,
         max_frame_bytes: int,
         gone: Callable[[Worker], None],
         free: Callable[[Worker], None],
     ) -> None:
         self.alive = True
+        self.breed = breed
         self._max_frame_bytes = max_frame_bytes
         self._gone = gone
         self._free = free
@@ -52,7 +54,7 @@ class Nursery:
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-s", "-P", "-m", "environments.sandbox.zygote",
-                 str(theirs.fileno())],
+                 str(theirs.fileno()), breed],
                 env=_ENVIRONMENT,
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
@@ -64,6 +66,7 @@ class Nursery:
     @classmethod
     async def open(
         cls,
+        breed: Breed,
         max_frame_bytes: int,
         gone: Callable[[Worker], None],
         free: Callable[[Worker], None],
@@ -72,10 +75,11 @@ class Nursery:
         """Start a zygote. ``gone`` hears of workers that ended by themselves, ``free`` of
         those that have answered.
 
-        Raises ``InfrastructureFault`` if it does not come up in time.
+        Raises ``InfrastructureFault`` if it does not come up in time, ``PackInvalid`` if packages
+        are missing that packs of this ``breed`` need.
         """
         try:
-            nursery = cls(max_frame_bytes, gone, free)
+            nursery = cls(breed, max_frame_bytes, gone, free)
         except OSError as error:
             raise InfrastructureFault(f"the zygote cannot be started: {error}") from error
         try:
@@ -165,6 +169,14 @@ class Nursery:
         if operation == Control.READY:
             if not self._ready.done():
                 self._ready.set_result(value)
+        elif operation == Control.LACKING:
+            if not self._ready.done():
+                self._ready.set_exception(
+                    PackInvalid(
+                        "SQLAlchemy and FastAPI are not installed, which this environment runs on",
+                        hint="pip install 'mcp-env-hub[imports]'",
+                    )
+                )
         elif operation == Control.EXITED:
             worker = self._workers.pop(number, None)
             if worker is not None:

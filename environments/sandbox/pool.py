@@ -45,6 +45,7 @@ class Pool:
         self.environment = environment
         self.load = load
         self.limit = limit
+        self.breed = wire.Breed.PLAIN
         self.single_use = False
         self.spares = 0
         """How many idle workers to keep ahead of the queue; for single use."""
@@ -84,7 +85,7 @@ class Crew:
         self._starved: deque[Pool] = deque()  # those that queue and have no worker at all
         self._tickets = itertools.count()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._nursery: Nursery | None = None
+        self._nurseries: dict[wire.Breed, Nursery] = {}
         self._opening = asyncio.Lock()
         self._sweeper: asyncio.TimerHandle | None = None
 
@@ -272,7 +273,7 @@ class Crew:
 
     async def _load(self, pool: Pool) -> tuple[Worker, wire.Loaded]:
         """Fork a worker and have it load its job."""
-        nursery = await self.nursery()
+        nursery = await self.nursery(pool.breed)
         worker = await nursery.fork()
         try:
             question = Question(
@@ -303,29 +304,37 @@ class Crew:
             self._grow(pool)
         self._feed()
 
-    async def nursery(self) -> Nursery:
-        """The zygote that runs now; a new one where the last is gone."""
+    async def nursery(self, breed: wire.Breed = wire.Breed.PLAIN) -> Nursery:
+        """The zygote of that breed that runs now; a new one where there is none or it is gone.
+
+        Raises ``InfrastructureFault``, and ``PackInvalid`` where packages are missing.
+        """
         async with self._opening:
-            if self._nursery is None or not self._nursery.alive:
+            nursery = self._nurseries.get(breed)
+            if nursery is None or not nursery.alive:
                 if self.closed:
                     raise InfrastructureFault("the sandbox is closed")
-                if self._nursery is not None:
-                    self._on_event("zygote_lost", "", pid=self._nursery.pid)
-                    await self._nursery.close()
-                self._nursery = await Nursery.open(
-                    self.limits.max_frame_bytes, self._gone, self.release, _ZYGOTE_SECONDS
+                if nursery is not None:
+                    del self._nurseries[breed]
+                    self._on_event("zygote_lost", "", pid=nursery.pid)
+                    await nursery.close()
+                nursery = self._nurseries[breed] = await Nursery.open(
+                    breed, self.limits.max_frame_bytes, self._gone, self.release, _ZYGOTE_SECONDS
                 )
-                self._on_event("zygote_started", "", pid=self._nursery.pid)
-            return self._nursery
+                self._on_event("zygote_started", "", pid=nursery.pid)
+            return nursery
 
     # --- keeping house --------------------------------------------------------------------------
 
     def _sweep(self) -> None:
         """Let idle workers go that are old, too large, or too many for the budget."""
         self._sweeper = None
-        shared = self._nursery.resident_bytes() if self._nursery else 0
+        shared = {breed: nursery.resident_bytes() for breed, nursery in self._nurseries.items()}
         resident = {worker: processes.resident_bytes(worker.pid) for worker in self._member_of}
-        own = {worker: max(0, size - shared) for worker, size in resident.items()}
+        own = {
+            worker: max(0, size - shared.get(self._member_of[worker].breed, 0))
+            for worker, size in resident.items()
+        }
         total = sum(own.values())
         now = self._loop.time()
         for worker in list(self._idle):
@@ -377,7 +386,7 @@ class Crew:
         for pool in self.pools.values():
             while pool.waiters:
                 pool.waiters.popleft().question.fail(closed)
-        if self._nursery is not None:
-            await self._nursery.close()
+        for nursery in self._nurseries.values():
+            await nursery.close()
         for worker in list(self._member_of):
             self._drop(worker, "closed")

@@ -57,6 +57,15 @@ class Description(msgspec.Struct, frozen=True):
     tables: dict[str, TableInfo]
 
 
+class Breed(enum.StrEnum):
+    """What a zygote, and so each of its workers, has imported."""
+
+    PLAIN = "plain"
+    """What packs of our own need."""
+    IMPORTS = "imports"
+    """SQLAlchemy and FastAPI as well."""
+
+
 class WorkerLimits(_Message, frozen=True):
     """What one worker may use; applied before any code of the pack is loaded."""
 
@@ -335,6 +344,8 @@ class Control(enum.IntEnum):
     """Zygote: a worker is gone (its exit code, or minus the signal that ended it)."""
     FAILED = 6
     """Zygote: no worker could be forked (errno)."""
+    LACKING = 7
+    """Zygote: it is to hold packages that are not installed; it ends."""
 
 
 CONTROL: Final = struct.Struct("!iii")

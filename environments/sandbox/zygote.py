@@ -1,4 +1,5 @@
-"""The process that workers are forked from: ``python -s -P -m environments.sandbox.zygote FD``.
+"""The process that workers are forked from:
+``python -s -P -m environments.sandbox.zygote FD BREED``.
 
 It is executed with an environment of its own, never forked from the gateway, so no secret of the
 gateway was ever in its memory. It imports what workers need once and runs no code of a pack. One
@@ -17,10 +18,11 @@ import socket
 import sys
 
 from environments.authoring import Database, tool
+from environments.runtimes import fastapi
 from environments.sandbox import guest
 from environments.sandbox.confine import processes
 from environments.sandbox.confine.layers import Confinement
-from environments.sandbox.wire import CONTROL, Control
+from environments.sandbox.wire import CONTROL, Breed, Control
 
 
 class _GatewayGone(Exception):
@@ -136,13 +138,18 @@ class Zygote:
             processes.kill_orphans(self._workers.values())
 
 
-def _warm_up() -> None:
+def _warm_up(breed: Breed) -> None:
     """Declare a tool, so that what pydantic imports and builds on first use is there to be forked:
-    otherwise every worker pays for it again, many times what the fork costs."""
+    otherwise every worker pays for it again, many times what the fork costs.
+
+    Raises ``ImportError``."""
 
     @tool(read_only=True)
     def warm_up(db: Database, text: str = "", number: int = 0) -> None:
         """Never called."""
+
+    if breed is Breed.IMPORTS:
+        fastapi.warm_up()
 
 
 def main() -> None:
@@ -151,7 +158,11 @@ def main() -> None:
     os.chdir("/")
     control = socket.socket(fileno=int(sys.argv[1]))
     control.set_inheritable(False)
-    _warm_up()
+    try:
+        _warm_up(Breed(sys.argv[2]))
+    except ImportError:
+        control.sendall(CONTROL.pack(Control.LACKING, 0, 0))
+        return
     confinement = Confinement()
     gc.collect()
     gc.freeze()  # the collector leaves shared pages alone, so that forks keep sharing them

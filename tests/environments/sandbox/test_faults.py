@@ -421,8 +421,8 @@ async def test_tools_that_never_finish_loading_are_stopped(packs: Packs) -> None
 
 
 async def test_a_runtime_that_is_not_there_is_named(make: Make) -> None:
-    world = make(manifest='runtime = "fastapi"\n')
-    with pytest.raises(PackInvalid, match="fastapi"):
+    world = make(manifest='runtime = "scenario"\n')
+    with pytest.raises(PackInvalid, match="scenario"):
         await world.call("stock", sku="a")
 
 
