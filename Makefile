@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test lint types unit format bench demo reference evidence lock clean
+.PHONY: help setup serve test lint types unit format bench demo reference evidence audit lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -53,6 +53,11 @@ evidence: setup ## the long checks: every attack with every layer left out in tu
 	$(BIN)/python -m tests.security --layers
 	$(BIN)/python -m tests.security --layers --user 65534 || test $$? = 77
 	$(BIN)/python -m tests.security.fuzz 100000
+
+audit: ## known vulnerabilities in requirements.lock: error 1; error 75 where nobody could be asked
+	$(PYTHON) -m venv $(VENV)-audit
+	$(VENV)-audit/bin/python -m pip install --quiet --disable-pip-version-check 'pip-audit>=2.9,<3'
+	@$(VENV)-audit/bin/python -m tests.security.audit; code=$$?; rm -rf $(VENV)-audit; exit $$code
 
 lock: ## resolve requirements.lock anew from pyproject.toml
 	$(PYTHON) -m venv $(VENV)-lock

@@ -110,21 +110,26 @@ def _read_recipe(path: Path, spec: EnvironmentSpec) -> Recipe:
 
 
 def pack_digest(path: Path) -> str:
-    """sha256 over relative names and bytes of a pack's files, caches and dotfiles left out.
-
-    Raises ``PackInvalid`` for a link that leads out of the pack.
-    """
+    """sha256 over relative names and bytes of a pack's files, see ``pack_files``."""
     total = hashlib.sha256()
-    root = path.resolve()
-    for file in sorted(_files(path), key=lambda file: file.relative_to(path).as_posix()):
-        name = file.relative_to(path).as_posix()
-        if not file.resolve().is_relative_to(root):
-            raise PackInvalid(f"{path.name}: {name} is a link that leads out of the pack")
-        content = file.read_bytes()
-        for part in (name.encode(), content):
+    for name, file in pack_files(path):
+        for part in (name.encode(), file.read_bytes()):
             total.update(len(part).to_bytes(8, "big"))
             total.update(part)
     return total.hexdigest()
+
+
+def pack_files(path: Path) -> list[tuple[str, Path]]:
+    """A pack's files by relative name, sorted; caches and dotfiles are left out.
+
+    Raises ``PackInvalid`` for a link that leads out of the pack.
+    """
+    root = path.resolve()
+    files = sorted((file.relative_to(path).as_posix(), file) for file in _files(path))
+    for name, file in files:
+        if not file.resolve().is_relative_to(root):
+            raise PackInvalid(f"{path.name}: {name} is a link that leads out of the pack")
+    return files
 
 
 class Catalogue:
@@ -134,8 +139,11 @@ class Catalogue:
     that cannot be read is in ``invalid`` and hides no other.
     """
 
-    def __init__(self, roots: Sequence[Path]) -> None:
-        self.invalid: dict[Path, PackInvalid] = {}
+    def __init__(
+        self, roots: Sequence[Path], invalid: Mapping[Path, PackInvalid] | None = None
+    ) -> None:
+        """``invalid`` are those that did not get so far as to be a folder."""
+        self.invalid: dict[Path, PackInvalid] = dict(invalid or {})
         self._paths: dict[str, Path] = {}
         self._packs: dict[str, Pack] = {}
         for root in roots:
@@ -251,7 +259,7 @@ def _read_toml(path: Path, kind: type[_S]) -> tuple[_S, str]:
     place, text = f"{path.parent.name}/{path.name}", _read_text(path)
     try:
         return msgspec.convert(tomllib.loads(text), kind), text
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise PackInvalid(f"{place}: {error}") from None
     except msgspec.ValidationError as error:
         raise _invalid(error, place, text, kind) from None
@@ -293,7 +301,7 @@ def _read_lines(path: Path, kind: type[_S]) -> Iterator[_S]:
             entry = msgspec.json.decode(line, type=kind)
         except msgspec.ValidationError as error:
             raise _invalid(error, place, "", kind) from None
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise PackInvalid(f"{place}: not JSON: {error}") from None
         name: str = entry.id  # type: ignore[attr-defined]
         if name in seen:

@@ -108,7 +108,7 @@ class Environments:
 
 @asynccontextmanager
 async def open_environments(
-    roots: Sequence[Path] = (SHIPPED,),
+    packs: Sequence[Path] | Catalogue = (SHIPPED,),
     *,
     data_dir: Path | None = None,
     limits: SandboxLimits | None = None,
@@ -117,10 +117,12 @@ async def open_environments(
 ) -> AsyncIterator[Environments]:
     """Environments with workers of their own and no server, for notebooks, tests and the CLI.
 
+    ``packs`` are folders, each a pack or full of them, or a catalogue read before.
     ``data_dir`` keeps built snapshots between uses; without it they live as long as the context.
     ``judge`` judges the runs of tasks that want one, ``user`` answers in tasks that have one.
     """
     with tempfile.TemporaryDirectory(prefix="envhub-") as scratch:
         store = SnapshotStore((data_dir or Path(scratch)) / "snapshots")
         async with Sandbox(limits or SandboxLimits()) as sandbox:
-            yield Environments(Catalogue(roots), store, sandbox, judge, user)
+            catalogue = packs if isinstance(packs, Catalogue) else Catalogue(packs)
+            yield Environments(catalogue, store, sandbox, judge, user)

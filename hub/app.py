@@ -17,7 +17,6 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from environments.catalogue import Catalogue
 from environments.environment import Environments
 from environments.sandbox.host import Sandbox, SandboxLimits
 from hub.admission import Tenure
@@ -35,6 +34,7 @@ from hub.ledger import Ledger, NullJournal, Records, RowQuery
 from hub.mcp_server.routes import McpRoutes
 from hub.seats import Seats
 from hub.settings import Settings
+from hub.supply import catalogue_of
 from hub.telemetry import CONTENT_TYPE, Metrics, Readings, logger
 from hub.tending import tended
 from snapshots import SnapshotStore
@@ -83,7 +83,7 @@ class Hub:
             store = SnapshotStore(data.snapshots)
             judge = await stack.enter_async_context(judge_of(settings))
             user = await stack.enter_async_context(user_of(settings))
-            environments = Environments(Catalogue(settings.roots), store, sandbox, judge, user)
+            environments = Environments(catalogue_of(settings), store, sandbox, judge, user)
             metrics = Metrics()
             curricula = Curricula(environments.catalogue, ledger)
             episodes = Episodes(environments, ledger, metrics, curricula, _tenure(settings))

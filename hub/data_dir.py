@@ -27,6 +27,7 @@ class DataDir:
             ) from error
         self.root = root
         self.snapshots = root / "snapshots"
+        self.packs = root / "packs"
         self.ledger = root / "ledger.sqlite3"
 
     @contextmanager

@@ -29,9 +29,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     data_dir: Path = Path(".envhub")
     """Snapshots, the ledger and the hub's secret. One hub at a time."""
     packs: tuple[Path, ...] = ()
-    """Packs, or folders of packs, served beside the shipped ones; ``:`` between them."""
+    """Packs (folders or ``.tar.zst`` archives), or folders of packs, served beside the shipped
+    ones; ``:`` between them."""
     shipped: bool = True
     """Whether the environments that come with envhub are served."""
+    trusted_keys: tuple[str, ...] = ()
+    """Public keys whose signed packs are trusted: base64 as minisign has it, or files; ``,``
+    between them."""
+    require_signed: bool = False
+    """Serve no pack, beside the shipped ones, that is not an archive signed by a trusted key."""
     durability: Durability = "step"
     """``step``: a call is answered once its record is on disk. ``none``: memory only."""
     max_body_bytes: int = 4 * 1024 * 1024
@@ -69,13 +75,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """An OpenAI-compatible endpoint whose model plays where ``envhub eval`` says so."""
     model_name: str = ""
     model_key: str = ""
-
-    @property
-    def roots(self) -> tuple[Path, ...]:
-        """Where packs are looked for, the shipped ones first."""
-        from environments.catalogue import SHIPPED  # a tenth of a second that few commands need
-
-        return (*((SHIPPED,) if self.shipped else ()), *self.packs)
 
     @classmethod
     def from_environment(

@@ -13,6 +13,7 @@ import typer
 
 from environments.errors import EnvhubError
 from hub.cli import (
+    archives,
     checking,
     doctor,
     evaluating,
@@ -36,6 +37,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 packs.register(app)
+archives.register(app)
 checking.register(app)
 importing.register(app)
 serving.register(app)

@@ -112,9 +112,9 @@ def _data_dir() -> Finding:
 
 
 def _packs() -> list[Finding]:
-    from environments.catalogue import Catalogue
+    from hub.supply import catalogue_of
 
-    catalogue = Catalogue(Settings.from_environment().roots)
+    catalogue = catalogue_of(Settings.from_environment())
     good = Finding("packs", str(len(catalogue.names())), True, ", ".join(catalogue.names()))
     return [
         good,

@@ -144,13 +144,14 @@ def evaluate(
 async def _measure(settings: Settings, wanted: Wanted, script: str | None, as_json: bool) -> bool:
     from environments.environment import open_environments
     from environments.evaluation.runs import Evaluation, tries_of
+    from hub.supply import catalogue_of
 
     async with (
         judge_of(settings) as judge,
         user_of(settings) as user,
         _playing(settings, wanted, script) as policy,
         open_environments(
-            settings.roots, data_dir=settings.data_dir, judge=judge, user=user
+            catalogue_of(settings), data_dir=settings.data_dir, judge=judge, user=user
         ) as environments,
     ):
         opened = [await environments.get(name) for name in dict.fromkeys(wanted.names)]

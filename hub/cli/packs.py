@@ -16,8 +16,9 @@ from hub.settings import Settings
 
 Packs = Annotated[
     list[Path] | None,
-    typer.Option("--packs", help="A pack or a folder of packs, beside the shipped ones."),
+    typer.Option("--packs", help="A pack, an archive or a folder of them, beside the shipped."),
 ]
+ARCHIVE = ".tar.zst"
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
@@ -42,12 +43,19 @@ def new(
     say(f"serve it:  {command} serve --packs {path}")
 
 
-def list_packs(packs: Packs = None, as_json: AsJson = False) -> None:
+def list_packs(
+    packs: Packs = None,
+    as_json: AsJson = False,
+    long: Annotated[
+        bool, typer.Option("--long", help="Licence, provenance and digest of each.")
+    ] = False,
+) -> None:
     """List the environments there are."""
-    from environments.catalogue import Catalogue, Pack
+    from environments.catalogue import Pack
     from environments.errors import PackInvalid
+    from hub.supply import catalogue_of
 
-    catalogue = Catalogue(_settings(packs).roots)
+    catalogue = catalogue_of(_settings(packs))
     found: list[Pack] = []
     for name in catalogue.names():
         try:
@@ -60,6 +68,20 @@ def list_packs(packs: Packs = None, as_json: AsJson = False) -> None:
             for pack in found
         ]
         say(msgspec.json.encode(specs).decode())
+    elif long:
+        table(
+            ("name", "version", "licence", "provenance", "digest"),
+            [
+                (
+                    p.name,
+                    p.spec.version,
+                    declared(p.spec.licence),
+                    declared(p.spec.provenance),
+                    p.digest[:12],
+                )
+                for p in found
+            ],
+        )
     else:
         table(
             ("name", "version", "domain", "tasks", "title"),
@@ -75,17 +97,20 @@ def list_packs(packs: Packs = None, as_json: AsJson = False) -> None:
 
 
 def show(
-    name: Annotated[str, typer.Argument(help="An environment's name, or a pack's folder.")],
+    name: Annotated[str, typer.Argument(help="An environment's name, a pack's folder or archive.")],
     packs: Packs = None,
     as_json: AsJson = False,
 ) -> None:
     """Show one environment: its tools, tables and tasks."""
     from environments.environment import open_environments
+    from hub.supply import catalogue_of
 
     settings = _settings(packs, name)
 
     async def describe() -> None:
-        async with open_environments(settings.roots, data_dir=settings.data_dir) as environments:
+        async with open_environments(
+            catalogue_of(settings), data_dir=settings.data_dir
+        ) as environments:
             environment = await environments.get(_name(name))
         pack, spec = environment.pack, environment.pack.spec
         if as_json:
@@ -104,6 +129,9 @@ def show(
             return
         console.print(f"[bold]{spec.title}[/]  {spec.name} {spec.version}  {pack.path}")
         console.print(spec.summary, markup=False)
+        console.print(f"licence: {declared(spec.licence)}", markup=False)
+        console.print(f"provenance: {declared(spec.provenance)}", markup=False)
+        console.print(f"digest: {pack.digest}", markup=False)
         say()
         table(
             ("tool", "writes", "what it does"),
@@ -130,31 +158,40 @@ def show(
 
 
 def _settings(packs: Sequence[Path] | None, name: str = "") -> Settings:
-    """The settings, with ``name`` among the packs where it is a folder."""
+    """The settings, with ``name`` among the packs where it is a folder or an archive."""
     given = [*(packs or ())]
-    if _is_folder(name):
+    if _is_path(name):
         given.append(Path(name))
     return Settings.from_environment(packs=tuple(given) or None)
 
 
-def _is_folder(name: str) -> bool:
-    return "/" in name or name.startswith(".")
+def _is_path(name: str) -> bool:
+    return "/" in name or name.startswith(".") or name.endswith(ARCHIVE)
 
 
 def _name(name: str) -> str:
     from environments.catalogue import load_pack
 
-    return load_pack(Path(name)).name if _is_folder(name) else name
+    return load_pack(folder_of(name)).name if _is_path(name) else name
+
+
+def declared(text: str) -> str:
+    """What a pack says of itself, without what would steer a terminal."""
+    shown = "".join(character if character.isprintable() else " " for character in text)
+    return shown or "not declared"
 
 
 def folder_of(pack: str) -> Path:
-    """The folder of a pack given by folder or by name. Raises ``UnknownEnvironment``."""
-    from environments.catalogue import Catalogue
+    """The folder of a pack given by folder, by archive (unpacked into the data directory) or by
+    name. Raises ``UnknownEnvironment`` and ``PackInvalid``."""
+    from hub.supply import catalogue_of, is_archive, unpacked
 
-    folder = Path(pack)
-    if _is_folder(pack) or folder.is_dir():
-        return folder
-    return Catalogue(Settings.from_environment().roots).get(pack).path
+    path, settings = Path(pack), Settings.from_environment()
+    if is_archive(path):
+        return unpacked(path, settings)
+    if _is_path(pack) or path.is_dir():
+        return path
+    return catalogue_of(settings).get(pack).path
 
 
 def _summary(text: str) -> str:

@@ -117,10 +117,13 @@ def _chosen(file: Path, run: str | None) -> Trajectory:
 async def _replay(settings: Settings, trajectory: Trajectory, pause: bool) -> bool:
     from environments.environment import open_environments
     from environments.replay import begun_again, take_again
+    from hub.supply import catalogue_of
 
     _show_beginning(trajectory)
     same = True
-    async with open_environments(settings.roots, data_dir=settings.data_dir) as environments:
+    async with open_environments(
+        catalogue_of(settings), data_dir=settings.data_dir
+    ) as environments:
         environment = await environments.get(trajectory.environment)
         async with begun_again(environment, trajectory) as episode:
             for recorded in trajectory.steps:

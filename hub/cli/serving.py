@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Packs = Annotated[
     list[Path] | None,
-    typer.Option("--packs", help="A pack or a folder of packs, beside the shipped ones."),
+    typer.Option("--packs", help="A pack, an archive or a folder of them, beside the shipped."),
 ]
 Host = Annotated[str | None, typer.Option(help="Address to listen on.")]
 Port = Annotated[int | None, typer.Option(help="0 takes any free port.", min=0, max=65535)]
@@ -49,6 +49,14 @@ def serve(
         bool | None,
         typer.Option("--require-sandbox", help="Refuse where workers cannot be fully confined."),
     ] = None,
+    require_signed: Annotated[
+        bool | None,
+        typer.Option("--require-signed", help="Refuse packs that no trusted key has signed."),
+    ] = None,
+    trusted_key: Annotated[
+        list[str] | None,
+        typer.Option("--trusted-key", help="A public key whose packs are trusted, or its file."),
+    ] = None,
 ) -> None:
     """Start the hub."""
     from hub.server import serve as run
@@ -62,6 +70,8 @@ def serve(
         durability=durability,
         log_level=log_level,
         require_sandbox=require_sandbox,
+        require_signed=require_signed,
+        trusted_keys=tuple(trusted_key) if trusted_key else None,
     )
     configure_logging(settings.log_level, settings.log_format)
     run(settings, _greet)
@@ -97,10 +107,10 @@ def connect(
     packs: Packs = None,
 ) -> None:
     """Print an address with a seat of its own, and how to give it to Claude or an IDE."""
-    from environments.catalogue import Catalogue
+    from hub.supply import catalogue_of
 
     settings = Settings.from_environment(packs=tuple(packs) if packs else None)
-    Catalogue(settings.roots).get(name)
+    catalogue_of(settings).get(name)
     base = (url or f"http://{settings.host}:{settings.port}").rstrip("/")
     address = f"{base}/environments/{name}/mcp?seat={secrets.token_urlsafe(9)}"
     program, *arguments = invocation()
@@ -205,8 +215,11 @@ async def _serve_pipe(
     from hub.mcp_server.stdio import Control, serve_stdio
     from hub.mcp_server.surfaces import EnvironmentSurface, EpisodeSurface
     from hub.seats import SEAT_HORIZON
+    from hub.supply import catalogue_of
 
-    async with open_environments(settings.roots, data_dir=settings.data_dir) as environments:
+    async with open_environments(
+        catalogue_of(settings), data_dir=settings.data_dir
+    ) as environments:
         environment = (await environments.get(name)).under(faults)
         horizon = None if rollout else SEAT_HORIZON
         episode = await Episode.start(environment, task=task, seed=seed, horizon=horizon)

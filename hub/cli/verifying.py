@@ -70,11 +70,14 @@ async def _replay(settings: Settings, file: Path, as_json: bool) -> bool:
     from environments.environment import open_environments
     from environments.record import read_lines
     from environments.replay import replay_all
+    from hub.supply import catalogue_of
 
     trajectories = list(read_lines(file))
     async with (
         judge_of(settings) as judge,
-        open_environments(settings.roots, data_dir=settings.data_dir, judge=judge) as environments,
+        open_environments(
+            catalogue_of(settings), data_dir=settings.data_dir, judge=judge
+        ) as environments,
     ):
         with progress("playing again", len(trajectories)) as done:
             found = await replay_all(environments, trajectories, done)
@@ -116,13 +119,16 @@ async def _compare(settings: Settings, file: Path, ways: list[Way], as_json: boo
     from environments.comparison import compare
     from environments.environment import open_environments
     from environments.record import read_lines
+    from hub.supply import catalogue_of
 
     trajectories = list(read_lines(file))
     async with judge_of(settings) as judge:
         if judge is None and ways != ["code"]:
             complain("no judge is set", "give --judge-url and --judge-model, or ENVHUB_JUDGE_URL")
             raise typer.Exit(2)
-        async with open_environments(settings.roots, data_dir=settings.data_dir) as environments:
+        async with open_environments(
+            catalogue_of(settings), data_dir=settings.data_dir
+        ) as environments:
             with progress("scoring", len(trajectories)) as done:
                 found = await compare(environments, trajectories, ways, judge, done)
     if as_json:

@@ -49,10 +49,13 @@ def table(head: tuple[str, ...], rows: object) -> str:
 def commands() -> Iterator[tuple[str, str]]:
     from hub.cli import app
 
-    for command in app.registered_commands:
-        assert command.callback is not None
-        name = command.name or command.callback.__name__
-        yield f"`{name}`", first_line(command.callback)
+    groups = [("", app)]
+    groups += [(f"{group.name} ", group.typer_instance) for group in app.registered_groups]  # type: ignore[misc]
+    for prefix, group in groups:
+        for command in group.registered_commands:
+            assert command.callback is not None
+            name = command.name or command.callback.__name__
+            yield f"`{prefix}{name}`", first_line(command.callback)
 
 
 def settings_declared() -> Iterator[tuple[str, str, str]]:

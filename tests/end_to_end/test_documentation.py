@@ -26,6 +26,7 @@ def test_the_reference_is_what_the_code_says() -> None:
     assert PAGE.read_text() == page(), "run `make reference`"
 
 
+PACKS = (ROOT / "docs" / "packs.md").read_text()
 TRAINING = (ROOT / "docs" / "training.md").read_text()
 
 
@@ -88,3 +89,14 @@ def test_the_commands_run_as_they_stand(command: str, tmp_path: Path) -> None:
         timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_commands_about_archives_run_as_they_stand(tmp_path: Path) -> None:
+    environment = dict(os.environ, PATH=f"{BIN}:{os.environ['PATH']}", HOME=str(tmp_path))
+    for snippet in snippets("sh", PACKS):
+        done = subprocess.run(
+            ["bash", "-ec", snippet], check=False, cwd=tmp_path, capture_output=True, text=True,
+            timeout=120, env=environment,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "packs" / "bookshop" / "environment.toml").is_file()

@@ -18,6 +18,7 @@ from tests.security.kernel import ARCHITECTURES, CALLS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 CLONE_NEWNS, MS_BIND, MS_REC, MS_PRIVATE = 0x20000, 0x1000, 0x4000, 0x40000
+MNT_DETACH = 2
 CLONE_NAMESPACES = 0x7E020000
 PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 24, 38
 PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
@@ -85,12 +86,20 @@ def _bridge(paths: Iterable[str]) -> None:
         for path, place in held.items():
             path.mkdir(parents=True, exist_ok=True)
             _mount(place, str(path), "", MS_BIND | MS_REC)
+            _unmount(place)
+            Path(place).rmdir()
 
 
 def _mount(source: str, target: str, kind: str, flags: int) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.mount(source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), None):
         raise OSError(ctypes.get_errno(), f"mount on {target}")
+
+
+def _unmount(target: str) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.umount2(target.encode(), MNT_DETACH):
+        raise OSError(ctypes.get_errno(), f"unmount {target}")
 
 
 def enter_container() -> None:

@@ -22,13 +22,14 @@ ORDER = {
     "environments": [
         "errors", "keepable", "spec", "authoring", "trajectory", "chat", "faults", "horizons",
         "advantages", "llm", "documents", "assertions", "datafiles", "catalogue",
-        "sampling", "scaffold", "runtimes",
+        "archives", "sampling", "scaffold", "runtimes",
         "sandbox", "verifier", "journal", "users", "timeline", "unhurried", "opened", "joint",
         "world", "environment", "injection", "episode", "record", "parquet", "oracle", "notebook",
         "replay", "comparison", "check", "importers", "evaluation", "synthesis",
     ],
     "hub": [
-        "settings", "wire", "training", "errors", "data_dir", "judging", "telemetry", "edge", "ids",
+        "settings", "wire", "training", "errors", "data_dir",
+        "supply", "judging", "telemetry", "edge", "ids",
         "auth", "turns", "leases", "admission", "ledger", "curriculum", "trajectories",
         "episodes", "seats", "tending", "groups", "tenancy",
         "mcp_server", "api", "app", "http_protocol", "server", "client", "demo", "cli",
