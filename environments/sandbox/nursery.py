@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Final
 
 from environments.errors import InfrastructureFault, PackInvalid
-from environments.sandbox.confine import processes
 from environments.sandbox.wire import CONTROL, Breed, Control
 from environments.sandbox.worker import Worker
 
@@ -132,10 +131,6 @@ class Nursery:
                 self._control.send(CONTROL.pack(Control.KILL, number, 0))
             except OSError:  # it is not listening any more: then it goes, and its workers with it
                 self._process.kill()
-
-    def resident_bytes(self) -> int:
-        """What a worker shares with the zygote when it is forked, about."""
-        return processes.resident_bytes(self._process.pid)
 
     async def close(self, timeout_seconds: float = 5) -> None:
         """End the zygote and every worker of it. Idempotent."""

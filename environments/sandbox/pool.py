@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import NamedTuple
 
 from environments.errors import (
@@ -17,8 +17,8 @@ from environments.errors import (
     WorkerLost,
 )
 from environments.sandbox import wire
-from environments.sandbox.confine import processes
 from environments.sandbox.limits import OnEvent, SandboxLimits
+from environments.sandbox.memory import Holdings
 from environments.sandbox.nursery import Nursery
 from environments.sandbox.questions import read_loaded
 from environments.sandbox.worker import Question, Worker
@@ -75,7 +75,7 @@ class Crew:
         self.starts = 0
         self.ends: Counter[str] = Counter()
         self.layers = wire.Loaded((), ())
-        self.resident_bytes = 0
+        self.holdings = Holdings(limits.memory_budget_bytes)
         self.closed = False
         self._on_event = on_event
         self._loop = asyncio.get_running_loop()
@@ -203,12 +203,17 @@ class Crew:
                 if not pool.size and pool.waiters and pool not in self._starved:
                     self._starved.append(pool)
                 return
+            while self.holdings.full and self._evict():
+                pass
             self._count += 1
             pool.starting += 1
             wanted -= 1
-            task = self._loop.create_task(self._start(pool))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._do(self._start, pool)
+
+    def _do(self, work: Callable[..., Coroutine[None, None, None]], *arguments: object) -> None:
+        task = self._loop.create_task(work(*arguments))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _feed(self) -> None:
         """Let those without a worker start one, longest waiting first."""
@@ -231,6 +236,7 @@ class Crew:
         if pool is None:
             return None
         pool.workers -= 1
+        self.holdings.remove(worker)
         if worker in self._idle:
             del self._idle[worker]
             pool.idle.remove(worker)
@@ -264,6 +270,7 @@ class Crew:
             pool.starting -= 1
             pool.workers += 1
             self._member_of[worker] = pool
+            self.holdings.add(worker)
             self.starts += 1
             self._note_layers(pool, loaded)
             seconds = self._loop.time() - began
@@ -326,41 +333,29 @@ class Crew:
 
     # --- keeping house --------------------------------------------------------------------------
 
-    def _sweep(self) -> None:
+    async def _sweep(self) -> None:
         """Let idle workers go that are old, too large, or too many for the budget."""
-        self._sweeper = None
-        shared = {breed: nursery.resident_bytes() for breed, nursery in self._nurseries.items()}
-        resident = {worker: processes.resident_bytes(worker.pid) for worker in self._member_of}
-        own = {
-            worker: max(0, size - shared.get(self._member_of[worker].breed, 0))
-            for worker, size in resident.items()
-        }
-        total = sum(own.values())
+        await self.holdings.look()
         now = self._loop.time()
         for worker in list(self._idle):
             pool = self._member_of[worker]
             if now - worker.since > self.limits.idle_seconds:
-                reason = "idle"
-            elif pool.memory_bytes and own[worker] > pool.memory_bytes // 2:
-                reason = "grown"
-            elif total > self.limits.memory_budget_bytes:
-                reason = "evicted"
-            else:
-                continue
-            total -= own[worker]
-            del resident[worker]
-            self._drop(worker, reason)
-        self.resident_bytes = sum(resident.values())
+                self._drop(worker, "idle")
+            elif pool.memory_bytes and self.holdings[worker] > pool.memory_bytes // 2:
+                self._drop(worker, "grown")
+            elif self.holdings.over_budget:
+                self._drop(worker, "evicted")
         for pool in self.pools.values():
             self._turn_away(pool, now - self.limits.queue_timeout_seconds)
         self.pools = {key: pool for key, pool in self.pools.items() if pool.size or pool.waiters}
         self._feed()
+        self._sweeper = None
         if self.pools:
             self._keep_sweeping()
 
     def _keep_sweeping(self) -> None:
         if self._sweeper is None:
-            self._sweeper = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
+            self._sweeper = self._loop.call_later(_SWEEP_SECONDS, self._do, self._sweep)
 
     def _turn_away(self, pool: Pool, before: float) -> None:
         """Those who have queued since ``before`` wait no longer."""

@@ -24,7 +24,7 @@ class Statistics(msgspec.Struct, frozen=True):
     ends: dict[str, int]
     """How many workers ended, by reason: evicted, idle, deadline, exited, lost, frame, …"""
     resident_bytes: int
-    """Resident memory of all workers when last sampled, what they share counted each time."""
+    """Memory of all workers when last looked at, without what they share."""
     layers: tuple[str, ...]
     missing_layers: tuple[str, ...]
 
@@ -46,7 +46,7 @@ def statistics_of(crew: Crew) -> Statistics:
         sum(each.queued for each in environments.values()),
         crew.starts,
         dict(crew.ends),
-        crew.resident_bytes,
+        crew.holdings.total_bytes,
         crew.layers.active,
         crew.layers.missing,
     )

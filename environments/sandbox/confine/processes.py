@@ -41,12 +41,27 @@ def kill_orphans(known: Collection[int]) -> None:
             os.kill(child, signal.SIGKILL)
 
 
-def resident_bytes(pid: int) -> int:
-    """The resident memory of a process, shared pages included; 0 where that cannot be told."""
+def own_bytes(pid: int) -> int:
+    """The resident memory of a process that it shares with nobody; 0 where that cannot be told.
+
+    Only root may look at a confined worker so closely. Others are told all it has that is no file,
+    which for a forked process is too much and never too little.
+    """
     try:
-        return int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * _PAGE_BYTES
-    except (OSError, IndexError):
+        rollup = Path(f"/proc/{pid}/smaps_rollup").read_bytes()
+        return 1024 * sum(
+            int(line.split()[1]) for line in rollup.splitlines() if line.startswith(b"Private_")
+        )
+    except OSError:
+        return _without_files(pid)
+
+
+def _without_files(pid: int) -> int:
+    try:
+        fields = Path(f"/proc/{pid}/statm").read_bytes().split()
+    except OSError:
         return 0
+    return (int(fields[1]) - int(fields[2])) * _PAGE_BYTES
 
 
 def mapped_bytes() -> int:

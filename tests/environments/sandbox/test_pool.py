@@ -246,6 +246,17 @@ async def test_workers_beyond_the_memory_budget_go(
         await until(lambda: sandbox.statistics().ends.get("grown") == 1)
 
 
+async def test_the_memory_budget_holds_while_environments_take_turns(packs: Packs) -> None:
+    budget = 45 << 20
+    async with Sandbox(SandboxLimits(memory_budget_bytes=budget)) as sandbox:
+        for number in range(10):
+            await packs.world(sandbox, WHO, name=f"shop-{number}").call("who")
+            assert sandbox.statistics().resident_bytes <= budget
+        held = sandbox.statistics()
+        assert 2 <= held.workers < 10
+        assert held.ends == {"evicted": 10 - held.workers}
+
+
 async def test_nobody_queues_for_ever(packs: Packs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "_SWEEP_SECONDS", 0.02)
     limits = SandboxLimits(workers_per_environment=1, queue_timeout_seconds=0.2)
