@@ -34,7 +34,7 @@ from environments.spec import Task
 START_SECONDS = 60
 STOP_SECONDS = 15
 RANDOM_CALLS = 8
-LISTENING = re.compile(r"listening on (http://\S+)")
+LISTENING = re.compile(r"listening on (https?://\S+)")
 
 
 # --- policies --------------------------------------------------------------------------------

@@ -97,6 +97,28 @@ class NestedTooDeeply(MalformedBody):
     code = "NESTED_TOO_DEEPLY"
 
 
+class MalformedRequest(AgentError):
+    """What came over the connection is not HTTP."""
+
+    code = "MALFORMED_HTTP"
+
+
+class UrlTooLong(AgentError):
+    code = "URL_TOO_LONG"
+
+
+class HeadTooLarge(AgentError):
+    """The request has too many headers, or they are too large."""
+
+    code = "HEAD_TOO_LARGE"
+
+
+class RequestTimedOut(AgentError):
+    """The request's head and body did not arrive in time."""
+
+    code = "REQUEST_TIMED_OUT"
+
+
 class ForeignHost(AgentError):
     """The request's ``Host`` is not one this hub answers to."""
 
@@ -121,10 +143,22 @@ class AtCapacity(InfrastructureFault):
     code = "AT_CAPACITY"
 
 
+class TooManyConnections(InfrastructureFault):
+    """The hub has as many connections as it takes, over all or from one address."""
+
+    code = "TOO_MANY_CONNECTIONS"
+
+
 class AddressInUse(InfrastructureFault):
     """The hub cannot listen where it was told to."""
 
     code = "ADDRESS_IN_USE"
+
+
+class TlsUnusable(InfrastructureFault):
+    """The hub cannot speak TLS with the certificate and the key it was given."""
+
+    code = "TLS_UNUSABLE"
 
 
 class SandboxIncomplete(InfrastructureFault):
@@ -175,12 +209,15 @@ STATUS: dict[type[Exception], int] = {
     CallKeyReused: 409,
     KeyReused: 409,
     EnvironmentChanged: 409,
+    RequestTimedOut: 408,
     EpisodeGone: 410,
     BodyTooLarge: 413,
+    UrlTooLong: 414,
     ForeignHost: 421,
     InvalidRequest: 422,
     InvalidArguments: 422,
     NothingToSample: 422,
+    HeadTooLarge: 431,
     AtCapacity: 429,
     TooManyUnanswered: 429,
     AgentError: 400,

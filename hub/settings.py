@@ -26,6 +26,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     port: int = 8765
     """0 takes any free port."""
+    tls_certificate: Path | None = None
+    """A PEM file, its chain included; the hub then speaks https alone."""
+    tls_key: Path | None = None
+    """The certificate's key, without a password, unless it is in the same file."""
     data_dir: Path = Path(".envhub")
     """Snapshots, the ledger and the hub's secret. One hub at a time."""
     packs: tuple[Path, ...] = ()
@@ -40,6 +44,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Serve no pack, beside the shipped ones, that is not an archive signed by a trusted key."""
     durability: Durability = "step"
     """``step``: a call is answered once its record is on disk. ``none``: memory only."""
+    max_connections: int = 10_000
+    """Connections at once, fewer where the process may open fewer files; 0: no limit."""
+    max_connections_per_address: int = 5_000
+    """Of those from one address (behind a proxy all are); 0: no limit."""
+    max_url_bytes: int = 8 * 1024
+    max_headers: int = 100
+    max_head_bytes: int = 64 * 1024
+    """Of a request: its address and its headers."""
+    receive_seconds: float = 30.0
+    """A request whose head and body have not come in full by then is cut off."""
+    send_seconds: float = 30.0
+    """A client that reads nothing of what waits for it for so long is cut off."""
+    keep_alive_seconds: float = 75.0
+    """How long a connection without a request stays open."""
     max_body_bytes: int = 4 * 1024 * 1024
     max_json_depth: int = 500
     """Levels of arrays and objects in one body; deeper is answered 400."""
@@ -75,6 +93,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """An OpenAI-compatible endpoint whose model plays where ``envhub eval`` says so."""
     model_name: str = ""
     model_key: str = ""
+
+    def __post_init__(self) -> None:
+        if self.tls_key is not None and self.tls_certificate is None:
+            raise SettingsInvalid("tls_key is set without a tls_certificate")
+
+    @property
+    def address(self) -> str:
+        """Where the hub of these settings is reached."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self.tls_certificate else 'http'}://{host}:{self.port}"
 
     @classmethod
     def from_environment(
@@ -125,7 +153,9 @@ def _as_it_is(kind: type, value: Any) -> Any:
 def _parse(variable: str, text: str, kind: Any) -> Any:
     separator = os.pathsep if "Path" in str(kind) else ","
     try:
-        if kind is Path:
+        if kind == Path | None and not text:
+            return None
+        if kind in (Path, Path | None):
             return Path(text).expanduser()
         if kind == tuple[Path, ...]:
             return tuple(Path(part).expanduser() for part in text.split(separator) if part)

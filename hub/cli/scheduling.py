@@ -42,7 +42,7 @@ def schedule(
     from hub.client.blocking import Hub
 
     settings = Settings.from_environment()
-    with Hub(url or f"http://{settings.host}:{settings.port}", patience_seconds=5) as hub:
+    with Hub(url or settings.address, patience_seconds=5) as hub:
         if name is None:
             _show(hub.ask(asks.schedules()).schedules)
             return

@@ -57,6 +57,10 @@ def serve(
         list[str] | None,
         typer.Option("--trusted-key", help="A public key whose packs are trusted, or its file."),
     ] = None,
+    tls_certificate: Annotated[
+        Path | None, typer.Option(help="A PEM file; the hub then speaks https.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="The certificate's key.")] = None,
 ) -> None:
     """Start the hub."""
     from hub.server import serve as run
@@ -72,6 +76,8 @@ def serve(
         require_sandbox=require_sandbox,
         require_signed=require_signed,
         trusted_keys=tuple(trusted_key) if trusted_key else None,
+        tls_certificate=tls_certificate,
+        tls_key=tls_key,
     )
     configure_logging(settings.log_level, settings.log_format)
     run(settings, _greet)
@@ -111,7 +117,7 @@ def connect(
 
     settings = Settings.from_environment(packs=tuple(packs) if packs else None)
     catalogue_of(settings).get(name)
-    base = (url or f"http://{settings.host}:{settings.port}").rstrip("/")
+    base = (url or settings.address).rstrip("/")
     address = f"{base}/environments/{name}/mcp?seat={secrets.token_urlsafe(9)}"
     program, *arguments = invocation()
     arguments += ["stdio", name]
@@ -190,7 +196,7 @@ def _greet(hub: Hub, address: str) -> None:
         say(f"curl:  curl -s {address}/v1/episodes -H 'content-type: application/json' -d '{body}'")
         command = shlex.join(invocation())
         usual = Settings.from_environment()
-        at_usual = address == f"http://{usual.host}:{usual.port}"
+        at_usual = address == usual.address
         elsewhere = "" if at_usual else f" --url {address}"
         say(f"next:  {command} connect {name}{elsewhere}   (an address for Claude or your IDE)")
         say(f"       {command} demo   (8 scripted episodes, scored)")

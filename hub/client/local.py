@@ -15,7 +15,7 @@ from hub.client.errors import HubUnreachable
 
 START_SECONDS = 60.0
 STOP_SECONDS = 15.0
-LISTENING = re.compile(r"listening on (http://\S+)")
+LISTENING = re.compile(r"listening on (https?://\S+)")
 
 
 @contextmanager

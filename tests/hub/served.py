@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 PACKS = Path(__file__).parents[1] / "packs"
-LISTENING = re.compile(r"listening on (http://\S+)")
+LISTENING = re.compile(r"listening on (https?://\S+)")
 STOP_SECONDS = 30
 
 

@@ -61,7 +61,8 @@ def test_every_setting_can_be_given_as_text() -> None:
         default = field.default
         if isinstance(default, tuple | Path) or default is msgspec.NODEFAULT:
             continue
-        settings = Settings.from_environment({f"ENVHUB_{field.name.upper()}": str(default)})
+        text = "" if default is None else str(default)
+        settings = Settings.from_environment({f"ENVHUB_{field.name.upper()}": text})
         assert getattr(settings, field.name) == default
 
 

@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import anyio
 import uvicorn
@@ -13,12 +14,15 @@ from starlette.types import ASGIApp
 
 
 @asynccontextmanager
-async def served(app: ASGIApp) -> AsyncIterator[str]:
-    """The address it is served at, in this event loop, until the context ends."""
+async def served(app: ASGIApp, http: Any = "httptools") -> AsyncIterator[str]:
+    """The address it is served at, in this event loop, until the context ends.
+
+    ``http`` makes the protocol of a connection.
+    """
     with socket.create_server(("127.0.0.1", 0)) as listener:
         config = uvicorn.Config(
             app,
-            http="httptools",
+            http=http,
             ws="none",
             lifespan="off",
             log_config=None,
