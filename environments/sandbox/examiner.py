@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import random
 import re
 import sqlite3
@@ -159,7 +160,7 @@ def _load(path: Path) -> tuple[str, dict[str, Any]]:
         raise VerifierFailed(f"{path.name} cannot be read: {error}") from error
     module = ModuleType(path.stem)
     module.__file__ = str(path)
-    module.__dict__.update(sqlite3=sqlite3, json=json)  # AWM's functions count on these
+    module.__dict__.update(sqlite3=sqlite3, json=json, os=os, re=re)  # AWM's count on these
     sys.modules[path.stem] = module
     exec(compile(source, path.name, "exec"), module.__dict__)
     return source, module.__dict__
@@ -189,7 +190,9 @@ def _call(function: Callable[..., Any], offered: Mapping[str, Any]) -> Any:
 def _awm(
     function: Callable[..., Any], code: CodeVerifier, arguments: tuple[str, str, str | None]
 ) -> Component:
-    """Two paths and, if it takes one, the final answer; by name where it has AWM's own names."""
+    """Two paths and, if it takes one, the final answer (empty where there is none); by name where
+    it has AWM's own names."""
+    arguments = (*arguments[:2], arguments[2] or "")
     parameters = inspect.signature(function).parameters
     if set(_PATHS[:2]) <= parameters.keys():
         named = dict(zip(_PATHS, arguments, strict=True))

@@ -20,7 +20,7 @@ ORDER = {
         "vfs", "branch", "workspace", "deltas", "records", "nodes", "btree", "compare", "store",
     ],
     "environments": [
-        "errors", "keepable", "spec", "authoring", "trajectory", "chat", "faults", "horizons",
+        "errors", "names", "keepable", "spec", "authoring", "trajectory", "chat", "faults", "horizons",
         "advantages", "llm", "documents", "assertions", "datafiles", "catalogue",
         "archives", "sampling", "scaffold", "runtimes",
         "sandbox", "verifier", "journal", "users", "timeline", "unhurried", "opened", "joint",

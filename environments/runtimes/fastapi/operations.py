@@ -3,7 +3,6 @@ from a tool's arguments to a request."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -11,27 +10,20 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import urlencode
 
+from environments.names import shortened
+
 Place = Literal["path", "query", "header", "body", "whole"]
 """Where an argument goes; ``whole`` is the body that is no object with fields of its own."""
 
 _PLACES: Final[Mapping[str, Place]] = {"path": "path", "query": "query", "header": "header"}
-_NAME_CHARACTERS: Final = 40
-_SUFFIX_CHARACTERS: Final = 6
 _METHODS: Final = ("get", "put", "post", "delete", "patch")
 _REFERENCE: Final = "#/components/schemas/"
 
 
 def tool_name(operation_id: str) -> str:
-    """What a tool is called for an operation.
-
-    What clients do not allow becomes ``_``. A name of more than 40 characters keeps its first 33,
-    then comes ``_`` and the first six hexadecimal digits of its SHA-256.
-    """
-    name = re.sub(r"[^A-Za-z0-9_-]", "_", operation_id)
-    if len(name) <= _NAME_CHARACTERS and name == operation_id:
-        return name
-    suffix = hashlib.sha256(operation_id.encode()).hexdigest()[:_SUFFIX_CHARACTERS]
-    return f"{name[: _NAME_CHARACTERS - _SUFFIX_CHARACTERS - 1]}_{suffix}"
+    """What a tool is called for an operation: its id, what clients do not allow made ``_``; if that
+    changed it, or it has more than 40 characters, see ``shortened``."""
+    return shortened(re.sub(r"[^A-Za-z0-9_-]", "_", operation_id), operation_id)
 
 
 class Argument(NamedTuple):

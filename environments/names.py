@@ -1,0 +1,19 @@
+"""Names that clients take: at most 40 characters."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+CHARACTERS: Final = 40
+_SUFFIX_CHARACTERS: Final = 6
+
+
+def shortened(name: str, original: str = "") -> str:
+    """``name`` if it has at most 40 characters and is the ``original``; else its first 33, ``_``,
+    and the first six hexadecimal digits of the SHA-256 of the original, so that two stay two."""
+    original = original or name
+    if name == original and len(name) <= CHARACTERS:
+        return name
+    mark = hashlib.sha256(original.encode()).hexdigest()[:_SUFFIX_CHARACTERS]
+    return f"{name[: CHARACTERS - _SUFFIX_CHARACTERS - 1]}_{mark}"
