@@ -82,6 +82,11 @@ class CallKeyReused(AgentError):
     code = "CALL_KEY_REUSED"
 
 
+INTERNAL_ERROR = "INTERNAL_ERROR"
+"""The code of a call on which a tool of others failed inside, where its own server would have
+answered with a bare 500. It is an observation, as it was there; ``check`` tells of it."""
+
+
 # --- the pack's own faults ------------------------------------------------------------------
 
 

@@ -20,7 +20,14 @@ _MODES: Final[tuple[RewardMode | None, ...]] = (None, "fraction")
 def judge_oracles(
     runs: Sequence[Run], environment: Environment, findings: list[Finding]
 ) -> list[Run]:
-    """The runs whose oracle does what it should; only they can be altered with any meaning."""
+    """The runs whose oracle does what it should; only they can be altered with any meaning.
+
+    That a task of others has no oracle is noted, and fails nothing."""
+    without = [run.task.id for run in runs if not run.task.oracle]
+    if environment.pack.spec.imported:
+        runs = [run for run in runs if run.task.oracle]
+        said = [f"nobody knows that it can be solved: task {name}" for name in without]
+        findings.append(finding("tasks have an oracle", said, hard=False))
     limit = environment.pack.spec.limits.max_steps
     problems: list[str] = []
     unpaid: list[str] = []
@@ -72,7 +79,8 @@ async def doing_nothing(environment: Environment, tasks: Sequence[Task]) -> Find
         return ""
 
     problems = await side_by_side(tasks, earned)
-    return finding("doing nothing scores 0", [problem for problem in problems if problem])
+    hard = not environment.pack.spec.imported
+    return finding("doing nothing scores 0", [each for each in problems if each], hard=hard)
 
 
 async def replays(environment: Environment, runs: Sequence[Run]) -> Finding:

@@ -13,6 +13,7 @@ from environments.check.report import Finding, finding
 from environments.check.runs import Run, oracle_plan, play, side_by_side
 from environments.environment import WAIT, Environment
 from environments.episode import Episode
+from environments.errors import INTERNAL_ERROR
 from environments.trajectory import Step
 
 MAX_STEPS: Final = 1_000_000
@@ -93,10 +94,24 @@ def judge(environment: Environment, probes: Sequence[Probe]) -> list[Finding]:
         place = f" at {error.details['where']}" if error.details.get("where") else ""
         into.append(f"{one}: {error.code}: {error.message}{place}")
     return [
-        finding("failing calls change nothing", _once(kept), note=f"{len(failed)} failing calls"),
+        finding(
+            "failing calls change nothing",
+            _once(kept),
+            note=f"{len(failed)} failing calls",
+            hard=environment.pack.spec.on_error == "rollback",
+        ),
         finding("wrong calls are answered, not crashed", _once(crashed), note=_codes(failed)),
         finding("reading tools write nothing", _once(wrote)),
+        *_inside(environment, failed),
     ]
+
+
+def _inside(environment: Environment, failed: Sequence[Probe]) -> Iterator[Finding]:
+    """What the application of others failed on, where its server would answer with a bare 500."""
+    if environment.pack.spec.imported:
+        errors = [(one, one.step.error) for one in failed if _code(one) == INTERNAL_ERROR]
+        said = [f"{one}: {error.message}" for one, error in errors if error is not None]
+        yield finding("no tool fails inside", _once(said), hard=False)
 
 
 def broken_tools(probes: Sequence[Probe]) -> frozenset[str]:

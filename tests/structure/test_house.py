@@ -20,8 +20,8 @@ ORDER = {
         "vfs", "branch", "workspace", "deltas", "records", "nodes", "btree", "compare", "store",
     ],
     "environments": [
-        "errors", "names", "keepable", "spec", "authoring", "trajectory", "chat", "faults", "horizons",
-        "advantages", "llm", "documents", "assertions", "datafiles", "catalogue",
+        "errors", "names", "keepable", "spec", "authoring", "trajectory", "chat", "faults",
+        "horizons", "advantages", "llm", "documents", "assertions", "datafiles", "catalogue",
         "archives", "sampling", "scaffold", "runtimes",
         "sandbox", "verifier", "journal", "users", "timeline", "unhurried", "opened", "joint",
         "world", "environment", "injection", "episode", "record", "parquet", "oracle", "notebook",

@@ -12,6 +12,7 @@ import msgspec
 from environments.importers.awm.code import Application, application_of
 from environments.importers.awm.database import scripts_of
 from environments.importers.awm.index import FILES, Row, find_folder, read_index, read_row
+from environments.importers.awm.models import definitions
 from environments.importers.awm.verifiers import Verifier, choose
 from environments.importers.manifest import licence_of, pack_name, summary_of, write_manifest
 from environments.importers.source import ImportRefused, Written
@@ -41,14 +42,10 @@ class AwmSource:
         (folder / "tools.py").write_text(application.source, encoding="utf-8")
         problems = self._write_tasks(folder)
         self._write_about(folder, application)
-        missing = sorted(application.tables - scripts.tables)
-        weaknesses = [
-            *([] if samples else ["it has no sample data"]),
-            *(f"its code maps a table {name} that its database does not have" for name in missing),
-            *problems,
-        ]
         renamed = [f"{old} is called {new}" for old, new in application.renamed]
-        return Written((*scripts.repairs, *renamed), tuple(weaknesses))
+        made = _complete(folder, application.tables - scripts.tables)
+        weaknesses = [*([] if samples else ["it has no sample data"]), *problems]
+        return Written((*scripts.repairs, *made, *renamed), tuple(weaknesses))
 
     # --- what lies in the files ---------------------------------------------------------------
 
@@ -120,6 +117,19 @@ class AwmSource:
             whose = "Everything is done for the user with the id 1."
             text = f"# {self.title}\n\n{about}\n\n{whose}\n"
             (folder / "policy.md").write_text(text, encoding="utf-8")
+
+
+def _complete(folder: Path, missing: frozenset[str]) -> list[str]:
+    """Add the tables that the application makes by itself when it starts; returns what was added.
+
+    The original's first state does not have them, which only a verifier could notice.
+    """
+    if not missing:
+        return []
+    added = definitions(folder, missing)
+    with (folder / "schema.sql").open("a", encoding="utf-8") as schema:
+        schema.writelines(f"{each.strip()};\n" for made in added.values() for each in made)
+    return [f"table {name}: made as the application's model has it, without rows" for name in added]
 
 
 def _plan(number: int, verifier: Verifier | None) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import apsw
 
 from environments.authoring import ToolError
-from environments.errors import InvalidArguments, PackInvalid
+from environments.errors import INTERNAL_ERROR, InvalidArguments, PackInvalid
 from environments.runtimes.fastapi.database import Dbapi, Ground
 from environments.runtimes.fastapi.loop import TimeLoop, at_once
 from environments.runtimes.fastapi.operations import Operation, operations
@@ -26,9 +26,6 @@ from snapshots.pages import Snapshot
 if TYPE_CHECKING:
     from fastapi import FastAPI
     from sqlalchemy.engine import Engine
-
-INTERNAL_ERROR: Final = "INTERNAL_ERROR"
-"""The code of a call on which the application itself failed: what its server answers with 500."""
 
 _KEPT_OPTIONS: Final = ("execution_options", "isolation_level", "json_serializer",
                         "json_deserializer")  # fmt: skip
