@@ -98,7 +98,7 @@ def judge(environment: Environment, probes: Sequence[Probe]) -> list[Finding]:
             "failing calls change nothing",
             _once(kept),
             note=f"{len(failed)} failing calls",
-            hard=environment.pack.spec.on_error == "rollback",
+            hard=not environment.pack.spec.imported,
         ),
         finding("wrong calls are answered, not crashed", _once(crashed), note=_codes(failed)),
         finding("reading tools write nothing", _once(wrote)),
