@@ -22,6 +22,7 @@ from hub.cli import (
     recorded,
     scheduling,
     serving,
+    synthesising,
     verifying,
 )
 from hub.cli.output import complain
@@ -45,6 +46,7 @@ verifying.register(app)
 evaluating.register(app)
 recorded.register(app)
 scheduling.register(app)
+synthesising.register(app)
 doctor.register(app)
 
 

@@ -45,6 +45,9 @@ RATCHET: dict[str, int] = {"environments.episode": 433}
 COMMANDS = "hub.cli"
 """Parameters of a command are its options; each stands for itself."""
 
+DATA = ".blueprints."
+"""Modules that hold one large literal and no logic may be as long as they need."""
+
 PUBLISHED_ONLY = {"packs"}
 """Folders whose code is data to us: it runs in the guest and is imported by nobody."""
 
@@ -120,8 +123,8 @@ def over_budget() -> dict[str, int]:
     found: dict[str, int] = {}
     for name, path in MODULES.items():
         lines = len(path.read_text().splitlines())
-        assert lines <= MODULE_LINES_HARD, f"{name} has {lines} lines"
-        if lines > MODULE_LINES:
+        assert lines <= MODULE_LINES_HARD or DATA in name, f"{name} has {lines} lines"
+        if lines > MODULE_LINES and DATA not in name:
             found[name] = lines
         for node in ast.walk(TREES[name]):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):

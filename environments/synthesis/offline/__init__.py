@@ -1,0 +1,1 @@
+"""Environments without a language model: composed from blueprints, filled, given tasks, checked."""

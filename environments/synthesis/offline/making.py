@@ -1,0 +1,156 @@
+"""One environment from a blueprint: written, given tasks in the real guest, tried at the gate."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sqlite3
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from environments.catalogue import Pack, load_pack, pack_digest
+from environments.check.gate import try_gates
+from environments.check.report import CheckReport
+from environments.environment import Environment
+from environments.errors import EnvhubError
+from environments.sandbox.host import Sandbox
+from environments.spec import Task
+from environments.synthesis.blueprint import Blueprint
+from environments.synthesis.graph import shape_of
+from environments.synthesis.offline.compose import Design, compose
+from environments.synthesis.offline.diversity import schema_parts, tool_parts
+from environments.synthesis.offline.fabricate import fabricate
+from environments.synthesis.offline.render import render_schema, write_pack, write_tasks
+from environments.synthesis.offline.tasks import sample_tasks
+from snapshots import SnapshotStore
+
+_TASK: Final = re.compile(r"^task (\S+?)[: ]", re.MULTILINE)
+_ROUNDS: Final = 3
+FEWEST: Final = 6
+"""With fewer tasks an environment is no use."""
+
+
+class Made(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one number of a run; kept beside the packs as JSON."""
+
+    number: int
+    name: str
+    domain: str
+    features: tuple[str, ...]
+    passed: bool
+    digest: str = ""
+    problems: tuple[str, ...] = ()
+    """Why it was rejected."""
+    dropped: int = 0
+    """Tasks that failed a gate and were left out."""
+    tables: int = 0
+    tools: int = 0
+    rows: int = 0
+    difficulties: dict[str, int] = {}
+    shapes: tuple[str, ...] = ()
+    """Of each task's oracle."""
+    instructions: tuple[str, ...] = ()
+    schema: tuple[str, ...] = ()
+    signatures: tuple[str, ...] = ()
+    """The tables and the tools with all names erased."""
+    seconds: float = 0.0
+
+
+class Bench:
+    """A place to make environments one after the other, with workers of its own."""
+
+    def __init__(self, store: SnapshotStore, sandbox: Sandbox) -> None:
+        self.store = store
+        self.sandbox = sandbox
+
+    async def make(self, blueprint: Blueprint, seed: int, number: int, folder: Path) -> Made:
+        """Make environment ``number`` in ``folder``, which is removed if it does not pass.
+
+        Raises ``InfrastructureFault``; what is wrong with a blueprint is a problem in the answer.
+        """
+        started = time.perf_counter()
+        design = compose(blueprint, seed, number)
+        made = Made(
+            number=number,
+            name=design.name,
+            domain=blueprint.domain,
+            features=design.features,
+            passed=False,
+        )
+        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            schema = render_schema(design)
+            rows = fabricate(design, schema)
+            write_pack(design, rows, schema, folder)
+            tasks = await self._tasks(design, rows, folder)
+            report, tasks = await self._gates(folder, tasks)
+        except EnvhubError as error:
+            if error.kind == "infrastructure":
+                raise
+            shutil.rmtree(folder, ignore_errors=True)
+            return msgspec.structs.replace(made, problems=(f"{error.code}: {error.message}",))
+        problems = [f"{found.name}: {found.detail[:500]}" for found in report.failures]
+        if len(tasks) < FEWEST:
+            problems.append(f"only {len(tasks)} tasks")
+        if problems:
+            shutil.rmtree(folder, ignore_errors=True)
+        return msgspec.structs.replace(
+            _measured(made, design, rows, tasks),
+            passed=not problems,
+            digest="" if problems else pack_digest(folder),
+            problems=tuple(problems),
+            seconds=round(time.perf_counter() - started, 3),
+        )
+
+    async def _tasks(self, design: Design, rows: sqlite3.Connection, folder: Path) -> list[Task]:
+        write_tasks([], folder)
+        pack = load_pack(folder)
+        environment = await self._opened(pack)
+        tasks = await sample_tasks(design, rows, environment)
+        write_tasks(tasks, folder)
+        return tasks
+
+    async def _opened(self, pack: Pack) -> Environment:
+        file = self.store.root / f"{pack.name}.building"
+        file.unlink(missing_ok=True)
+        await self.sandbox.build(pack, file)
+        snapshot = self.store.admit(pack.recipe.digest, file, foreign_keys=pack.spec.foreign_keys)
+        description = await self.sandbox.describe(pack, snapshot)
+        return Environment(pack, snapshot, description, self.sandbox)
+
+    async def _gates(self, folder: Path, tasks: list[Task]) -> tuple[CheckReport, list[Task]]:
+        """Try the gates; tasks that alone are at fault are left out and the rest is tried again."""
+        report = await try_gates(folder, self.store, self.sandbox)
+        for _ in range(_ROUNDS - 1):
+            faulty = {name for found in report.failures for name in _TASK.findall(found.detail)}
+            if not faulty:
+                break
+            tasks = [task for task in tasks if task.id not in faulty]
+            write_tasks(tasks, folder)
+            report = await try_gates(folder, self.store, self.sandbox)
+        return report, tasks
+
+
+def _measured(made: Made, design: Design, rows: sqlite3.Connection, tasks: Sequence[Task]) -> Made:
+    counts = [
+        rows.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+        for table in design.tables.values()
+    ]
+    difficulties: dict[str, int] = {}
+    for task in tasks:
+        difficulties[task.difficulty] = difficulties.get(task.difficulty, 0) + 1
+    return msgspec.structs.replace(
+        made,
+        tables=len(design.tables),
+        tools=len(design.tools),
+        rows=sum(counts),
+        difficulties=difficulties,
+        shapes=tuple(shape_of(task.oracle) for task in tasks),
+        instructions=tuple(task.instruction for task in tasks),
+        schema=schema_parts(design),
+        signatures=tool_parts(design),
+    )

@@ -1,0 +1,220 @@
+"""Many environments: by several processes, resumable, the same whatever was interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import queue
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from environments.errors import EnvhubError, InfrastructureFault
+from environments.sandbox.host import Sandbox, SandboxLimits
+from environments.synthesis.blueprint import Blueprint
+from environments.synthesis.blueprints import blueprints
+from environments.synthesis.offline.diversity import diversity
+from environments.synthesis.offline.making import Bench, Made
+from snapshots import SnapshotStore
+
+NOTES: Final = ".synth"
+"""Beside the packs: what came of each number, and what the run was asked for."""
+_LIMITS: Final = SandboxLimits(workers_per_environment=1, max_workers=8, niceness=0)
+_POLL_SECONDS = 0.5
+
+Told = Callable[[Made], None]
+
+
+class SynthesisRefused(EnvhubError):
+    """The run cannot be begun as asked."""
+
+    code = "SYNTHESIS_REFUSED"
+    kind = "agent"
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run makes. The same seed, count and domains give the same packs."""
+
+    seed: int
+    domains: tuple[str, ...]
+
+    def blueprint(self, number: int) -> tuple[Blueprint, int]:
+        """The domain of environment ``number``, and which one of that domain it is."""
+        every = blueprints()
+        turn, place = divmod(number, len(self.domains))
+        return every[self.domains[place]], turn
+
+
+def synthesise(
+    request: Request, count: int, into: Path, jobs: int, told: Told = lambda made: None
+) -> list[Made]:
+    """Make ``count`` environments in folder ``into``, as far as they are not there already.
+
+    Each is whole or not there. Raises ``SynthesisRefused`` for unknown domains and for a folder
+    that holds another run, and ``InfrastructureFault``.
+    """
+    unknown = set(request.domains) - set(blueprints())
+    if unknown or not request.domains:
+        raise SynthesisRefused(
+            f"there is no blueprint of {', '.join(sorted(unknown)) or 'no domain'}",
+            hint=f"domains: {', '.join(blueprints())}",
+        )
+    notes = into / NOTES
+    notes.mkdir(parents=True, exist_ok=True)
+    _claim(notes / "run.json", request)
+    known = _known(notes, into)
+    for made in known.values():
+        if made.number < count:
+            told(made)
+    waiting = [number for number in range(count) if number not in known]
+    shares = [waiting[place::jobs] for place in range(jobs)]
+    work = [(request, share, into) for share in shares if share]
+    for made in _worked(work):
+        known[made.number] = made
+        told(made)
+    return [known[number] for number in range(count)]
+
+
+def report_of(made: Sequence[Made]) -> dict[str, Any]:
+    """Figures of a run, as plain data."""
+    passed = [each for each in made if each.passed]
+    return {
+        "asked": len(made),
+        "passed": len(passed),
+        "rejected": {each.name: list(each.problems) for each in made if not each.passed},
+        "domains": len({each.domain for each in passed}),
+        "median": {
+            "tables": _median([each.tables for each in passed]),
+            "tools": _median([each.tools for each in passed]),
+            "rows": _median([each.rows for each in passed]),
+            "tasks": _median([len(each.shapes) for each in passed]),
+        },
+        "difficulties": {
+            level: sum(each.difficulties.get(level, 0) for each in passed)
+            for level in ("easy", "medium", "hard", "expert")
+        },
+        "diversity": diversity(
+            [(each.schema, each.signatures, each.shapes, each.instructions) for each in passed]
+        ),
+        "seconds": round(sum(each.seconds for each in made), 1),
+    }
+
+
+def _median(values: Sequence[int]) -> int:
+    return sorted(values)[len(values) // 2] if values else 0
+
+
+def _claim(file: Path, request: Request) -> None:
+    """Note what the folder holds, or refuse it if that is something else."""
+    if not file.exists():
+        _write(file, request)
+        return
+    try:
+        there = msgspec.json.decode(file.read_bytes(), type=Request)
+    except msgspec.DecodeError:
+        there = None
+    if there != request:
+        raise SynthesisRefused(
+            f"{file.parent.parent} holds a run with another seed or other domains",
+            hint="choose another folder, or the same seed and domains to go on with that run",
+        )
+
+
+def _known(notes: Path, into: Path) -> dict[int, Made]:
+    """What was made before and is still there."""
+    found = {}
+    for file in sorted(notes.glob("made-*.json")):
+        with suppress(msgspec.DecodeError):
+            made = msgspec.json.decode(file.read_bytes(), type=Made)
+            if not made.passed or (into / made.name / "environment.toml").is_file():
+                found[made.number] = made
+    return found
+
+
+def _write(file: Path, what: Any) -> None:
+    part = file.with_suffix(".part")
+    part.write_bytes(msgspec.json.encode(what))
+    part.replace(file)
+
+
+# --- in processes of their own ------------------------------------------------------------------
+
+Work = tuple[Request, Sequence[int], Path]
+
+
+def _worked(work: Sequence[Work]) -> Iterator[Made]:
+    """What the shares come to, as it comes; one share is done in this process."""
+    if len(work) <= 1:
+        for share in work:
+            yield from _inline(share)
+        return
+    context = multiprocessing.get_context("spawn")
+    told: multiprocessing.Queue[Made | EnvhubError | str] = context.Queue()
+    workers = [context.Process(target=_share, args=(*share, told), daemon=False) for share in work]
+    try:
+        for worker in workers:
+            worker.start()
+        yield from _gathered(workers, told, sum(len(share[1]) for share in work))
+    finally:
+        for worker in workers:
+            if worker.is_alive():
+                worker.terminate()
+        for worker in workers:
+            if worker.pid is not None:
+                worker.join()
+
+
+def _gathered(workers: Sequence[SpawnProcess], told: Any, count: int) -> Iterator[Made]:
+    while count:
+        try:
+            one = told.get(timeout=_POLL_SECONDS)
+        except queue.Empty:
+            if all(not worker.is_alive() for worker in workers):
+                raise InfrastructureFault(
+                    "the processes that made environments ended early"
+                ) from None
+            continue
+        if isinstance(one, str):
+            raise InfrastructureFault(one)
+        count -= 1
+        yield one
+
+
+def _inline(share: Work) -> Iterator[Made]:
+    done: list[Made] = []
+    asyncio.run(_make(share, done.append))
+    yield from done
+
+
+def _share(request: Request, numbers: Sequence[int], into: Path, told: Any) -> None:
+    """A process's part of the run."""
+    try:
+        asyncio.run(_make((request, numbers, into), told.put))
+    except EnvhubError as error:
+        told.put(error.message)
+    except KeyboardInterrupt:
+        return
+
+
+async def _make(share: Work, told: Told) -> None:
+    request, numbers, into = share
+    with tempfile.TemporaryDirectory(prefix="envhub-synth-") as scratch:
+        async with Sandbox(_LIMITS) as sandbox:
+            for number in numbers:
+                store = SnapshotStore(Path(scratch) / f"snapshots-{number}")
+                blueprint, turn = request.blueprint(number)
+                folder = into / NOTES / f"making-{number}"
+                made = await Bench(store, sandbox).make(blueprint, request.seed, turn, folder)
+                made = msgspec.structs.replace(made, number=number)
+                if made.passed:
+                    shutil.rmtree(into / made.name, ignore_errors=True)
+                    folder.replace(into / made.name)
+                _write(into / NOTES / f"made-{number:05d}.json", made)
+                shutil.rmtree(store.root, ignore_errors=True)
+                told(made)
