@@ -305,7 +305,9 @@ class Episode:
         arguments: dict[str, Any] = {}  # of a call whose own no record can hold
         try:
             arguments = recordable(tool, given)
-            transition = await self._run(tool, arguments)
+            line = self._line
+            standing = Standing(line.branch, line.moment, line.start, line.steps, self.task)
+            transition = await perform(self.environment, standing, tool, arguments)
         except InfrastructureFault:
             raise
         except EnvhubError as error:
@@ -342,11 +344,6 @@ class Episode:
             raise
         self._line.accept(step, transition.moment)
         return step
-
-    async def _run(self, tool: str, arguments: dict[str, Any]) -> Transition:
-        line = self._line
-        standing = Standing(line.branch, line.moment, line.start, line.steps, self.task)
-        return await perform(self.environment, standing, tool, arguments)
 
     # Time travel -----------------------------------------------------------------------------
 

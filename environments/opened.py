@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -151,13 +151,13 @@ class Environment:
 
     # What moves a branch; nothing of a transition is in it until the caller commits it ----------
 
-    async def perform(
+    def perform(
         self, branch: Branch, moment: Moment, tool: str, arguments: dict[str, Any]
-    ) -> Transition:
+    ) -> Coroutine[Any, Any, Transition]:
         """Run a tool with valid arguments. Raises what ``Sandbox.call`` raises."""
         if tool == WAIT and self.pack.events:
-            return await self.pass_time(branch, moment, arguments["seconds"])
-        return await self.sandbox.call(self.pack, branch, moment, tool, arguments)
+            return self.pass_time(branch, moment, arguments["seconds"])
+        return self.sandbox.call(self.pack, branch, moment, tool, arguments)
 
     async def pass_time(self, branch: Branch, moment: Moment, seconds: float) -> Transition:
         """Move the clock, and with it what is scheduled. Raises what ``Sandbox.wait`` raises."""

@@ -348,7 +348,7 @@ class Episodes:
 
     async def _current(self, episode: Episode) -> Episode:
         """The episode as it is now: whoever holds a connection may hold one parked meanwhile."""
-        stale = self._parked.get(episode.id) is episode
+        stale = self._parked and self._parked.get(episode.id) is episode
         return await self.lookup(episode.id) if stale else episode
 
     def _enter(self, episode: Episode, lease_seconds: float | None) -> None:

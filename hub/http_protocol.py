@@ -120,7 +120,7 @@ class _Cycle(RequestResponseCycle):
             parts.append(_line(name, value))
         parts += (b"\r\n", content)
         if not self.disconnected:
-            self.transport.write(b"".join(parts))
+            asyncio.get_running_loop().call_soon(self.transport.write, b"".join(parts))
         self.response_started = self.response_complete = True
         self.message_event.set()
         self.on_response()

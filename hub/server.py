@@ -31,9 +31,10 @@ RESERVED_FILES = 512
 SWITCH_SECONDS = 0.0005
 """How long the event loop may keep the interpreter from the ledger's thread, which needs it for a
 moment only: a tenth of what is usual, or that would be most of the time a commit takes."""
-COLLECT_AFTER = 20_000
-"""New objects after which cycles are looked for. A call leaves tens that stay (its step) and none
-in cycles: at the usual 700, looking takes an eighth of the hub's time."""
+COLLECT_AFTER = (20_000, 25, 50)
+"""New objects after which cycles are looked for among them; how often that until it is done among
+the survivors too, and how often that until among all. A call leaves tens of objects that stay (its
+step) and none in cycles: as it usually is, looking takes an eighth of the hub's time."""
 
 
 def serve(settings: Settings, started: Callable[[Hub, str], None]) -> None:
@@ -43,7 +44,7 @@ def serve(settings: Settings, started: Callable[[Hub, str], None]) -> None:
     answered, the ledger is written and every worker is ended before it returns.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
-    gc.set_threshold(COLLECT_AFTER)
+    gc.set_threshold(*COLLECT_AFTER)
     gc.freeze()  # what was imported stays
     uvloop.run(_serve(settings, started))
 

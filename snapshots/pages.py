@@ -48,15 +48,25 @@ class Image:
     Copying an image is copying a reference; nobody changes ``pages`` once it is here.
     """
 
-    __slots__ = ("base_pages", "pages", "size_bytes")
+    __slots__ = ("_after", "base_pages", "pages", "size_bytes")
 
     def __init__(self, pages: Mapping[int, bytes], size_bytes: int, base_pages: int) -> None:
+        self._after: tuple[PageDelta, dict[int, bytes]] | None = None
         self.pages = pages
         self.size_bytes = size_bytes
         self.base_pages = base_pages
 
     def pages_after(self, delta: PageDelta) -> dict[int, bytes]:
-        """The private pages once ``delta`` is written over this image."""
+        """The private pages once ``delta`` is written over this image.
+
+        Asked again for the same delta it answers the same object, so that who was told of it in
+        advance can see that nothing else has happened since.
+        """
+        if self._after is None or self._after[0] is not delta:
+            self._after = (delta, self._written(delta))
+        return self._after[1]
+
+    def _written(self, delta: PageDelta) -> dict[int, bytes]:
         count = delta.size_bytes // PAGE_SIZE
         if count >= self.size_bytes // PAGE_SIZE:
             return {**self.pages, **delta.pages}

@@ -317,25 +317,20 @@ class Sandbox:
 
     async def _ask(self, pool: Pool, question: Question) -> Any:
         """Put the question to a worker; once more to another if the first was lost."""
-        lost = False
+        lost, crew = False, self._crew
         while True:
+            crew.submit(pool, question)
             try:
-                return await self._ask_once(pool, question)
+                return await question.answer
+            except asyncio.CancelledError:
+                crew.withdraw(pool, question)
+                raise
             except Overtaken:
                 question = question.again()
             except WorkerLost:
                 if lost:
                     raise
                 lost, question = True, question.again()
-
-    async def _ask_once(self, pool: Pool, question: Question) -> Any:
-        crew = self._crew
-        crew.submit(pool, question)
-        try:
-            return await question.answer
-        except asyncio.CancelledError:
-            crew.withdraw(pool, question)
-            raise
 
     @property
     def _crew(self) -> Crew:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from environments.journal import Closed, JournalRecord
+from environments.journal import Closed, JournalRecord, Stepped
 from hub.ledger.index import (
     Documents,
     Enrolling,
@@ -38,6 +38,7 @@ class NullJournal:
 
     def __init__(self) -> None:
         self._rows: dict[str, EpisodeRow] = {}
+        self._stepped: dict[str, Stepped] = {}  # the last step of each that is not in its row yet
         self._roll = Roll()
         self._closed: deque[str] = deque()
         self._seats: dict[Seat, str] = {}
@@ -58,13 +59,16 @@ class NullJournal:
         return self._finishes
 
     def unclosed(self) -> Sequence[EpisodeRow]:
-        return [row for row in self._rows.values() if row.status not in ("closed", "parked")]
+        return [row for row in self._folded().values() if row.status not in ("closed", "parked")]
 
     def enrolling(self, group: str | None, enrolments: Enrolments, tenant: str) -> Enrolling:
         return self._roll.enrolling(group, enrolments, tenant)
 
     async def append(self, episode_id: str, record: JournalRecord) -> None:
-        row = self._rows.get(episode_id)
+        if type(record) is Stepped and episode_id in self._rows:
+            self._stepped[episode_id] = record  # rows are looked at far less often than this
+            return
+        row = self._row(episode_id)
         folded = fold(row, self._numbers + 1, episode_id, record)
         if row is None:
             self._numbers += 1
@@ -77,14 +81,25 @@ class NullJournal:
         if len(self._closed) > KEPT_CLOSED:
             del self._rows[self._closed.popleft()]
 
+    def _row(self, episode_id: str) -> EpisodeRow | None:
+        row, record = self._rows.get(episode_id), self._stepped.pop(episode_id, None)
+        if row is not None and record is not None:
+            row = self._rows[episode_id] = fold(row, row.number, episode_id, record)
+        return row
+
+    def _folded(self) -> dict[str, EpisodeRow]:
+        for episode_id in list(self._stepped):
+            self._row(episode_id)
+        return self._rows
+
     async def records(self, episode_id: str) -> list[JournalRecord]:
         return []
 
     async def row(self, episode_id: str) -> EpisodeRow | None:
-        return self._rows.get(episode_id)
+        return self._row(episode_id)
 
     async def rows(self, query: RowQuery = RowQuery()) -> list[EpisodeRow]:  # noqa: B008 - frozen
-        return listed(self._rows.values(), query)
+        return listed(self._folded().values(), query)
 
     async def members(self, group: str) -> list[EpisodeRow]:
         return await self.rows(RowQuery(group=group, limit=len(self._rows)))
@@ -103,17 +118,19 @@ class NullJournal:
         return list(itertools.islice(fitting, query.limit))
 
     async def park(self, episode_id: str) -> None:
-        self._rows[episode_id] = parked(self._rows[episode_id])
+        row = self._row(episode_id)
+        if row is not None:
+            self._rows[episode_id] = parked(row)
 
     async def wake(self, episode_id: str) -> None:
-        row = self._rows.get(episode_id)
+        row = self._row(episode_id)
         if row is not None and row.status == "parked":
             self._rows[episode_id] = awake(row)
 
     async def parked_before(self, updated_ms: int) -> list[str]:
         return [
             row.id
-            for row in self._rows.values()
+            for row in self._folded().values()
             if row.status == "parked" and row.updated_ms < updated_ms
         ]
 

@@ -102,7 +102,7 @@ class Exchange:
     async def run(self, work: Awaitable[T]) -> T:
         """Await ``work`` so that ``cancel`` ends it. Raises ``CallCancelled`` if it did."""
         self._task = asyncio.current_task()
-        self._latecomers.add(self)
+        held = self._latecomers.add(self)
         try:
             return await work
         except asyncio.CancelledError:
@@ -110,6 +110,7 @@ class Exchange:
                 raise CallCancelled from None
             raise
         finally:
+            held.clear()
             if self._watcher is not None:
                 self._watcher.cancel()
             if self._cancelled and self._task is not None:
@@ -123,9 +124,8 @@ class Exchange:
             self._task.cancel()
 
     def start_watching(self) -> None:
-        """Learn from here on if the client goes away, unless the work is done."""
-        if self._task is not None:
-            self._watcher = asyncio.ensure_future(self._watch())
+        """Learn from here on if the client goes away."""
+        self._watcher = asyncio.ensure_future(self._watch())
 
     async def _watch(self) -> None:
         while True:
@@ -154,24 +154,32 @@ class Exchange:
 
 
 class Latecomers:
-    """Exchanges that may take long, oldest first: one timer for them all."""
+    """Exchanges that may take long, oldest first: one timer for them all.
+
+    What is done is let go of at once: a thousand answered requests kept for a moment each would
+    cost more than the timers did, in memory that is not at hand.
+    """
 
     def __init__(self) -> None:
-        self._begun: deque[tuple[float, Exchange]] = deque()
+        self._begun: deque[tuple[float, list[Exchange]]] = deque()
 
-    def add(self, exchange: Exchange) -> None:
-        """Have it watch its connection if it is not done in ``WATCH_AFTER_SECONDS``."""
+    def add(self, exchange: Exchange) -> list[Exchange]:
+        """Have it watch its connection in ``WATCH_AFTER_SECONDS``, unless the list that is
+        returned is empty by then."""
         loop = asyncio.get_running_loop()
         due = loop.time() + WATCH_AFTER_SECONDS
         if not self._begun:
             loop.call_at(due, self._look)
-        self._begun.append((due, exchange))
+        held = [exchange]
+        self._begun.append((due, held))
+        return held
 
     def _look(self) -> None:
         loop, begun = asyncio.get_running_loop(), self._begun
         now = loop.time()
         while begun and begun[0][0] <= now:
-            begun.popleft()[1].start_watching()
+            for exchange in begun.popleft()[1]:
+                exchange.start_watching()
         if begun:
             loop.call_at(begun[0][0], self._look)
 

@@ -92,10 +92,10 @@ class EpisodeSurface(Surface):
     async def list_tools(self) -> ToolList:
         return listed(self._episode.tools)
 
-    async def call_tool(
+    def call_tool(
         self, name: str, arguments: dict[str, Any], context: CallContext
-    ) -> ToolAnswer:
-        return await take_step(self._episode, name, arguments, context, self._call)
+    ) -> Coroutine[Any, Any, ToolAnswer]:
+        return take_step(self._episode, name, arguments, context, self._call)
 
 
 class EnvironmentSurface(Surface):
