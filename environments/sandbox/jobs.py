@@ -26,7 +26,7 @@ def players(pack: Pack, snapshot: Snapshot, owner: Branch | None, limits: Sandbo
     if pack.spec.isolation == "call":
         pool.single_use, pool.spares = True, 1
     elif owner is None:
-        pool.depth = 4
+        pool.depth = 16
     return pool
 
 

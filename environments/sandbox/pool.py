@@ -25,8 +25,9 @@ from environments.sandbox.worker import Question, Worker
 
 _TURN_SECONDS = 0.25
 """How long a worker serves its own queue before it may be given up for an environment with none."""
-_QUICK_SECONDS = 0.002
-"""Answers that take less are worth a queue at the worker: it need not sleep between them."""
+_AHEAD_SECONDS = 0.004
+"""Questions worth this much of a worker's time may wait at it: it need not sleep between them, and
+they leave a few at a time."""
 _SMOOTHING = 0.2
 _SWEEP_SECONDS = 2.0
 _ZYGOTE_SECONDS = 60.0
@@ -54,7 +55,7 @@ class Pool:
         """Kept alive so that nothing else is taken for it."""
         self.workers = 0
         self.depth = 1
-        """How many questions a worker may have before it, while answers come quickly."""
+        """The most questions a worker may have before it, while answers come quickly."""
         self.usual_seconds = 1.0
         """How long an answer takes, smoothed."""
         self.idle: list[Worker] = []
@@ -166,8 +167,9 @@ class Crew:
     # --- supply and demand ------------------------------------------------------------------
 
     def _offer(self, worker: Worker, pool: Pool) -> None:
-        quick = pool.usual_seconds < _QUICK_SECONDS and not worker.behind
-        depth = pool.depth if quick else 1
+        depth = max(1, min(pool.depth, int(_AHEAD_SECONDS / max(pool.usual_seconds, 1e-6))))
+        if worker.behind:
+            depth = 1
         if worker.load > depth // 2:
             return  # a few at a time cost less than one by one
         asked: list[Question] = []
