@@ -7,7 +7,7 @@ framework is entered; starlette answers the rest.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
 
@@ -119,14 +119,15 @@ class App:
         self._mcp = McpRoutes(hub.episodes, hub.seats, secret=hub.secret, guard=guard)
         self._pages = Pages(page_routes(hub), guard)
 
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope[KEY] = LOCAL
         path: str = scope["path"]
         if path.startswith(f"{PREFIX}/"):
-            return self._rest(scope, receive, send)
-        if path.startswith(("/episodes/", "/environments/")):
-            return self._mcp(scope, receive, send)
-        return self._pages(scope, receive, send)
+            await self._rest(scope, receive, send)
+        elif path.startswith(("/episodes/", "/environments/")):
+            await self._mcp(scope, receive, send)
+        else:
+            await self._pages(scope, receive, send)
 
     def close(self) -> None:
         """End what would keep a stopping server waiting (open event streams)."""
