@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from itertools import islice
+from types import MappingProxyType
 from typing import Any
 
 import anyio
@@ -140,6 +142,26 @@ class Environment:
         """This environment with another user."""
         other = copy.copy(self)
         other.user = user
+        return other
+
+    def with_tasks(self, tasks: Iterable[Task]) -> Environment:
+        """This environment with other tasks, for packs in the making.
+
+        Raises ``PackInvalid`` for a verifier that cannot judge here.
+        """
+        other = copy.copy(self)
+        other.pack = replace(self.pack, tasks=MappingProxyType({task.id: task for task in tasks}))
+        other._assertions, other._prepared = {}, {}
+        for task in other.pack.tasks.values():
+            other.check_task(task)
+        return other
+
+    def later(self, seconds: float) -> Environment:
+        """This environment with a clock that starts so much later."""
+        other = copy.copy(self)
+        start = self.pack.spec.clock.start + timedelta(seconds=seconds)
+        clock = msgspec.structs.replace(self.pack.spec.clock, start=start)
+        other.pack = replace(self.pack, spec=msgspec.structs.replace(self.pack.spec, clock=clock))
         return other
 
     def isolated(self) -> Environment:

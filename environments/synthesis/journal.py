@@ -70,7 +70,7 @@ class EnvironmentRecord(Record, frozen=True, kw_only=True):
     """What became of one environment."""
 
     name: str
-    outcome: Literal["passed", "rejected"]
+    outcome: Literal["passed", "rejected", "unfinished"]
     title: str = ""
     domain: str = ""
     reason: str = ""

@@ -1,0 +1,1 @@
+"""The stages from a sentence to a proven environment, a file each."""

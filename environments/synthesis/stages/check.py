@@ -1,0 +1,164 @@
+"""Stage ``check``: the gate every pack passes. What fails it is mended, or dropped.
+
+A finding that names tasks costs those tasks; one that names none is the tools', and the model is
+asked to mend them. What passes is moved into its place whole.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from environments.catalogue import pack_digest
+from environments.check.gate import try_gates
+from environments.check.report import CheckReport, Finding
+from environments.check.runs import oracle_plan, play
+from environments.synthesis.journal import Gate, Rejection, Repair
+from environments.synthesis.prompts import prompt
+from environments.synthesis.stages.describe import row_counts
+from environments.synthesis.stages.shapes import Checked, Judged
+from environments.synthesis.stages.stage import (
+    Bench,
+    Job,
+    NotMade,
+    Product,
+    Stage,
+    difference,
+    pretty,
+    summarised,
+)
+from environments.synthesis.stages.tools import Code, tool_problems
+from environments.synthesis.stages.verifier import verifiers_py
+from environments.synthesis.workshop import Draft
+
+FILE: Final = "check.json"
+_TASK: Final = re.compile(r"^task ([a-z0-9-]+)[: ]")
+"""How a finding names the task it is of."""
+
+
+async def make(bench: Bench) -> Product:
+    judged = bench.read("verifier.json", Judged)
+    rejected: list[Rejection] = []
+    repairs: list[Repair] = []
+    draft, code = bench.draft, ""
+    while True:
+        full = _with(draft, judged)
+        report = await _checked(bench, full)
+        if not (failed := report.failures):
+            break
+        ids = {task.id for task in judged.tasks}
+        lost = {task: reason for task, reason in _lost(failed) if task in ids}
+        if lost:
+            rejected += [Rejection(what=task, reason=reason) for task, reason in lost.items()]
+            judged = _without(judged, {*lost})
+        elif code:
+            raise NotMade([_told(finding) for finding in failed], repairs)
+        else:
+            code, repairs = await _mended(bench, full, failed)
+            draft = replace(draft, tools=code)
+        if not judged.tasks:
+            raise NotMade(["no task passes", *(one.reason for one in rejected)], repairs)
+    digest = _publish(bench, full)
+    checked = await _summary(bench, full, report, digest, code)
+    into = len(bench.read("verifier.json", Judged).tasks)
+    return Product(pretty(checked).encode(), repairs, rejected, into, len(judged.tasks))
+
+
+def _with(draft: Draft, judged: Judged) -> Draft:
+    return draft.with_tasks(judged.tasks, verifiers_py(judged.functions))
+
+
+def _without(judged: Judged, ids: set[str]) -> Judged:
+    return Judged(
+        tasks=tuple(task for task in judged.tasks if task.id not in ids),
+        functions={name: text for name, text in judged.functions.items() if name not in ids},
+        unsaid={name: text for name, text in judged.unsaid.items() if name not in ids},
+    )
+
+
+async def _checked(bench: Bench, draft: Draft) -> CheckReport:
+    """What the gate says of a pack that lies beside those it mounts."""
+    folder = bench.workshop.lay(draft, bench.members)
+    return await try_gates(folder, bench.workshop.store, bench.workshop.sandbox)
+
+
+def _told(finding: Finding) -> str:
+    return f"{finding.name}: {finding.detail}"
+
+
+def _lost(failed: Sequence[Finding]) -> Iterator[tuple[str, str]]:
+    """The tasks that findings are of, each with its reason."""
+    for finding in failed:
+        for line in finding.detail.splitlines():
+            if found := _TASK.match(line):
+                yield found[1], f"{finding.name}: {line}"
+
+
+async def _mended(bench: Bench, full: Draft, failed: Sequence[Finding]) -> tuple[str, list[Repair]]:
+    """The code of the tools, mended by what the gate found."""
+
+    async def prove(made: Code) -> Sequence[str]:
+        if problems := await tool_problems(bench, made.code):
+            return problems
+        report = await _checked(bench, replace(full, tools=made.code))
+        return [_told(finding) for finding in report.failures]
+
+    question = prompt(
+        "mend",
+        code=full.tools,
+        schema=full.schema,
+        specification=bench.made["specification.json"].decode(),
+        problems="\n".join(f"- {_told(finding)}" for finding in failed),
+    )
+    job = Job(Code, question, prove, lambda made: made.code, "tools.py")
+    made, repairs = await bench.make(job)
+    first = Repair(
+        problems=tuple(summarised([_told(finding) for finding in failed])),
+        changed=difference(full.tools, made.code),
+        of="tools.py",
+    )
+    return made.code, [first, *repairs]
+
+
+def _publish(bench: Bench, draft: Draft) -> str:
+    """Put the pack in its place, whole, and return its digest."""
+    part = bench.run / "finished" / draft.spec.name
+    shutil.rmtree(part, ignore_errors=True)
+    draft.write(part)
+    place = bench.packs / draft.spec.name
+    if place.exists():
+        shutil.rmtree(place)
+    part.rename(place)
+    return pack_digest(place)
+
+
+async def _summary(
+    bench: Bench, draft: Draft, report: CheckReport, digest: str, code: str
+) -> Checked:
+    environment = await bench.workshop.opened(draft, bench.members)
+    changed: set[str] = set()
+    for task in draft.tasks:
+        run = await play(environment, task, oracle_plan(task), task.answer)
+        changed.update(run.changes.tables)
+    return Checked(
+        digest=digest,
+        gates=tuple(
+            Gate(name=one.name, passed=one.passed, hard=one.hard, detail=one.detail)
+            for one in report.findings
+        ),
+        tables=len(environment.tables),
+        tools=len(environment.tools),
+        rows=sum(row_counts(environment).values()),
+        tasks=tuple(task.id for task in draft.tasks),
+        difficulties=dict(Counter(task.difficulty for task in draft.tasks)),
+        tools_called=len({call.tool for task in draft.tasks for call in task.oracle}),
+        tables_changed=len(changed),
+        code=code,
+    )
+
+
+STAGE: Final = Stage("check", FILE, make)

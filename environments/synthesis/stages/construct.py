@@ -1,0 +1,189 @@
+"""Verifiers by construction: what an oracle changed, as assertions.
+
+The oracle is played twice, the second time with another seed and a later clock. What came out
+otherwise was made up on the way: an id is bound where it occurs again, else free; a time is free.
+All the rest is pinned, to be loosened where the task's intent leaves room.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Literal, NamedTuple
+
+from environments.environment import Environment
+from environments.episode import Episode
+from environments.oracle import play_oracle
+from environments.spec import Task
+from environments.trajectory import Step
+from snapshots import Changeset
+from snapshots.rows import RowChange, row_to_json
+
+LATER_SECONDS: Final = 427.0
+"""How much later the second run begins: other minutes and seconds, the same day."""
+SEEDS: Final = (11, 23)
+Place = Literal["where", "set"]
+
+
+class Cell(NamedTuple):
+    """One value of an entry of ``expect``: pinned, bound or free."""
+
+    entry: int
+    place: Place
+    column: str
+    value: Any
+    made_up: bool
+
+    @property
+    def name(self) -> str:
+        """What it is called where it is talked about: ``0.set.status``."""
+        return f"{self.entry}.{self.place}.{self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Construction:
+    """The entries of a verifier, and their cells; keys of rows that were there are no cells."""
+
+    entries: tuple[dict[str, Any], ...]
+    cells: tuple[Cell, ...]
+    calls: tuple[frozenset[int], ...]
+    """The calls of the oracle that each entry comes from."""
+
+    def expect(self, chosen: Mapping[str, Any], without: Collection[int]) -> list[dict[str, Any]]:
+        """The entries of ``expect`` but for some, with a matcher for each cell that is ``chosen``
+        (``None``: free)."""
+        bound = _Names(self.cells)
+        numbers = [number for number in range(len(self.entries)) if number not in without]
+        return [self._entry(number, chosen, bound) for number in numbers]
+
+    def allow(self, chosen: Mapping[str, Any], numbers: Collection[int]) -> list[dict[str, Any]]:
+        """Some entries, as changes that may be made; what was made up on the way is free."""
+        return [self._entry(number, chosen, None) for number in sorted(numbers)]
+
+    def courtesies(self, calls: Collection[int]) -> set[int]:
+        """The entries that come from these calls alone."""
+        return {number for number, made in enumerate(self.calls) if made and made <= {*calls}}
+
+    def _entry(
+        self, number: int, chosen: Mapping[str, Any], bound: _Names | None
+    ) -> dict[str, Any]:
+        entry = {
+            word: dict(value) if isinstance(value, dict) else value
+            for word, value in self.entries[number].items()
+        }
+        for cell in (cell for cell in self.cells if cell.entry == number):
+            matcher = _matcher(cell, chosen, bound)
+            if matcher is not _FREE:
+                entry[cell.place][cell.column] = matcher
+            elif cell.place == "set":
+                entry["set"][cell.column] = {"any": True}
+        return {word: value for word, value in entry.items() if value != {}}
+
+
+class _Names:
+    """What values that were made up on the way are bound to, where they occur more than once."""
+
+    def __init__(self, cells: Sequence[Cell]) -> None:
+        made_up = (cell.value for cell in cells if cell.made_up and not _is_time(cell.value))
+        self._counts = Counter(map(repr, made_up))
+        self._names: dict[str, str] = {}
+
+    def of(self, value: Any) -> str | None:
+        if self._counts[repr(value)] < 2:
+            return None
+        return self._names.setdefault(repr(value), f"made{len(self._names) + 1}")
+
+
+_FREE: Final = object()
+
+
+def _matcher(cell: Cell, chosen: Mapping[str, Any], bound: _Names | None) -> Any:
+    if cell.name in chosen:
+        return _FREE if chosen[cell.name] is None else chosen[cell.name]
+    if not cell.made_up:
+        return cell.value
+    name = None if bound is None else bound.of(cell.value)
+    return _FREE if name is None else {"bind": name}
+
+
+async def construct(environment: Environment, task: Task) -> Construction:
+    """The verifier that an oracle's changes make. Raises what ``Episode.call`` does."""
+    first = await _played(environment, task, SEEDS[0])
+    second = await _played(environment.later(LATER_SECONDS), task, SEEDS[1])
+    entries: list[dict[str, Any]] = []
+    cells: list[Cell] = []
+    calls: list[frozenset[int]] = []
+    for table in first.changes.tables:
+        others = list(second.changes.rows(table))
+        for change in first.changes.rows(table):
+            other = _counterpart(change, others)
+            entry, values = _entry_of(table, change)
+            again = row_to_json(other.after or {}) if other is not None else {}
+            place: Place = "where" if change.kind == "added" else "set"
+            cells += [
+                Cell(len(entries), place, column, value, again.get(column) != value)
+                for column, value in values.items()
+            ]
+            calls.append(first.calls_on(table, change))
+            entries.append(entry)
+    return Construction(tuple(entries), tuple(cells), tuple(calls))
+
+
+def _entry_of(table: str, change: RowChange) -> tuple[dict[str, Any], dict[str, Any]]:
+    """An entry with what identifies a row that was there, and the values its cells have."""
+    entry: dict[str, Any] = {"table": table, "change": change.kind}
+    if change.kind == "added":
+        return {**entry, "where": {}}, row_to_json(change.after or {})
+    entry["where"] = row_to_json(change.key)
+    if change.kind == "removed":
+        return entry, {}
+    return {**entry, "set": {}}, row_to_json(change.after or {})
+
+
+class _Played(NamedTuple):
+    changes: Changeset
+    steps: Sequence[Step]
+
+    def calls_on(self, table: str, change: RowChange) -> frozenset[int]:
+        """The calls that changed a row."""
+        return frozenset(
+            step.index
+            for step in self.steps
+            for made in step.changes
+            if made.actor == "agent"
+            and any(row.key == change.key for row in Changeset.from_json(made.changes).rows(table))
+        )
+
+
+async def _played(environment: Environment, task: Task, seed: int) -> _Played:
+    """What the task's oracle changes, net, under this seed."""
+    horizon = len(task.oracle) + 1
+    episode = await Episode.start(environment, task=task.id, seed=seed, horizon=horizon)
+    await play_oracle(episode)
+    await episode.close()
+    return _Played(episode.changes(actor="agent"), tuple(episode.steps))
+
+
+def _is_time(value: Any) -> bool:
+    try:
+        datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _counterpart(change: RowChange, others: list[RowChange]) -> RowChange | None:
+    """The change of the other run that is most like this one; it is taken out of ``others``."""
+    if not others:
+        return None
+    best = max(others, key=lambda other: _likeness(change, other))
+    others.remove(best)
+    return best
+
+
+def _likeness(one: RowChange, other: RowChange) -> tuple[bool, bool, int]:
+    left, right = one.after or {}, other.after or {}
+    same = sum(left[name] == right.get(name) for name in left)
+    return one.kind == other.kind, one.key == other.key, same
