@@ -8,6 +8,8 @@ or not at all, which is how a run is played again.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,8 +17,9 @@ import anyio
 import msgspec
 
 from environments.llm import Endpoint, LlmUnavailable, LlmUnreadable, Sleep, schema_of
+from environments.synthesis.alike import Embed
 from environments.synthesis.prompts import prompt
-from environments.synthesis.spending import Spending, Spent
+from environments.synthesis.spending import Spending, Spent, SynthesisUnavailable
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -24,6 +27,26 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=msgspec.Struct)
 REASKED = 3
 """How often an answer that does not fit is asked for again."""
+
+
+@asynccontextmanager
+async def asked_at(
+    endpoint: Endpoint, embedder: str, spending: Spending
+) -> AsyncIterator[tuple[Model, Embed | None]]:
+    """The model behind an endpoint, and the one of it that embeds texts, if it is named.
+
+    Raises ``SynthesisUnavailable``.
+    """
+    try:
+        from environments.synthesis.patient import embedder_at, model_at
+    except ImportError as error:
+        raise SynthesisUnavailable from error
+    async with AsyncExitStack() as stack:
+        model = await stack.enter_async_context(model_at(endpoint))
+        embed = None
+        if embedder:
+            embed = await stack.enter_async_context(embedder_at(endpoint, embedder, spending))
+        yield model, embed
 
 
 class Author:

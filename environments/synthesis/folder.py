@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -53,6 +53,8 @@ class Wanted(Spec, frozen=True, kw_only=True):
     seed: int = 0
     model: str
     base_url: str = ""
+    embedder: str = ""
+    """The model of the endpoint that embeds texts; empty: their words are compared."""
     repairs: int = 5
     """How often what fails is made again."""
     tasks: int = 10
@@ -101,8 +103,14 @@ class RunFolder:
 
     def again(self, stage: str) -> None:
         """From now on ``stage`` is gone through anew, and its answers are asked for again."""
-        takes = {**self.wanted.takes, stage: self.wanted.takes.get(stage, 0) + 1}
-        self.wanted = msgspec.structs.replace(self.wanted, takes=takes)
+        self._want(takes={**self.wanted.takes, stage: self.wanted.takes.get(stage, 0) + 1})
+
+    def ask(self, model: str, base_url: str) -> None:
+        """From now on another model is asked."""
+        self._want(model=model, base_url=base_url)
+
+    def _want(self, **changed: Any) -> None:
+        self.wanted = msgspec.structs.replace(self.wanted, **changed)
         self._write(self.path / RUN, _pretty(self.wanted))
 
     def kept(self, file: str, made_from: str, environment: str = "") -> tuple[bytes, StageOutcome]:

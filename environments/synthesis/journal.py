@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
@@ -16,6 +16,9 @@ from environments.errors import AgentError
 from environments.trajectory import Record
 
 RECORD: Final = "record.jsonl"
+DIVERSITY: Final = "diversity.json"
+ON_TASKS: Final = frozenset({"tasks", "oracle", "verifier", "check"})
+"""Stages that count tasks."""
 
 
 class RecordInvalid(AgentError):
@@ -93,6 +96,27 @@ class EnvironmentRecord(Record, frozen=True, kw_only=True):
     gates: tuple[Gate, ...] = ()
 
 
+class Alike(Record, frozen=True, kw_only=True):
+    """Two environments that are nearly the same, all names erased."""
+
+    one: str
+    other: str
+    similarity: float
+    """From 0 to 1."""
+
+
+class Diversity(Record, frozen=True, kw_only=True):
+    """``diversity.json``, where somebody measured it: how different the environments are."""
+
+    schemas: int
+    """Distinct schemas, all names erased."""
+    nearest: tuple[float, ...] = ()
+    """How similar each environment is to the one it is most like."""
+    duplicates: tuple[Alike, ...] = ()
+    same_tasks: float = 0.0
+    """The share of tasks whose oracle has the shape of another one's in its environment."""
+
+
 def write_record(folder: Path, records: Iterable[EnvironmentRecord]) -> Path:
     """Write the record of the run in ``folder``, whole or not at all."""
     path = folder / RECORD
@@ -115,3 +139,34 @@ def read_record(folder: Path) -> Iterator[EnvironmentRecord]:
                 yield msgspec.json.decode(line, type=EnvironmentRecord)
             except msgspec.DecodeError as error:
                 raise RecordInvalid(f"{path}, line {number}: {error}") from None
+
+
+class Funnel(NamedTuple):
+    """One stage over all environments."""
+
+    stage: str
+    into: int
+    passed: int
+    tasks_into: int
+    tasks_passed: int
+    repairs: int
+    seconds: float
+
+
+def funnel(records: Iterable[EnvironmentRecord]) -> list[Funnel]:
+    """What came into each stage and what left it, in the order in which stages come first."""
+    stages: dict[str, Funnel] = {}
+    for record in records:
+        for one in record.stages:
+            before = stages.get(one.stage, Funnel(one.stage, 0, 0, 0, 0, 0, 0.0))
+            on_tasks = one.stage in ON_TASKS
+            stages[one.stage] = Funnel(
+                one.stage,
+                before.into + 1,
+                before.passed + one.passed,
+                before.tasks_into + (one.into if on_tasks else 0),
+                before.tasks_passed + (one.out_of if on_tasks else 0),
+                before.repairs + len(one.repairs),
+                round(before.seconds + one.seconds, 3),
+            )
+    return list(stages.values())

@@ -6,7 +6,7 @@ The only module here that needs pydantic-ai when it is imported.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -14,6 +14,8 @@ import anyio
 import msgspec
 from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
+from pydantic_ai import Embedder
+from pydantic_ai.embeddings.openai import OpenAIEmbeddingModel
 from pydantic_ai.exceptions import (
     ModelAPIError,
     ModelHTTPError,
@@ -31,6 +33,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.settings import ModelSettings
 
 from environments.llm import Endpoint, LlmUnavailable, Sleep, Usage
+from environments.synthesis.alike import Embed, Vectors
 from environments.synthesis.spending import ANTHROPIC, Spending, Spent
 
 MOST_TOKENS: Final = 16_384
@@ -55,6 +58,35 @@ async def model_at(endpoint: Endpoint) -> AsyncIterator[Model]:
     openai = AsyncOpenAI(api_key=key, base_url=endpoint.base_url, timeout=timeout, max_retries=0)
     async with openai:
         yield OpenAIChatModel(endpoint.model, provider=OpenAIProvider(openai_client=openai))
+
+
+@asynccontextmanager
+async def embedder_at(endpoint: Endpoint, name: str, spending: Spending) -> AsyncIterator[Embed]:
+    """The model called ``name`` behind an OpenAI-compatible endpoint, which embeds texts."""
+    openai = AsyncOpenAI(
+        api_key=endpoint.api_key or "none",
+        base_url=endpoint.base_url,
+        timeout=endpoint.timeout_seconds,
+        max_retries=endpoint.attempts - 1,
+    )
+    model = OpenAIEmbeddingModel(name, provider=OpenAIProvider(openai_client=openai))
+
+    async def embed(texts: Sequence[str]) -> Vectors:
+        most = Usage(requests=1, prompt_tokens=sum(len(text.encode()) for text in texts))
+        async with spending.reserved(most):
+            try:
+                found = await Embedder(model).embed_documents(texts)
+            except ModelAPIError as error:
+                raise LlmUnavailable(
+                    f"{name} at {endpoint.base_url} gave no embeddings: {_words(error)}",
+                    hint="leave out --embedder: texts are then compared by their words",
+                ) from error
+            usage = Usage(requests=1, prompt_tokens=found.usage.input_tokens)
+            spending.add(Spent(stage="scenario", usage=usage))
+        return found.embeddings
+
+    async with openai:
+        yield embed
 
 
 class Patient(WrapperModel):

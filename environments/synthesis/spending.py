@@ -14,14 +14,26 @@ from typing import Final
 import anyio
 import msgspec
 
-from environments.errors import AgentError
+from environments.errors import AgentError, InfrastructureFault
 from environments.evaluation.figures import Prices
 from environments.llm import Usage
 from environments.trajectory import Record
 
 SPENDING: Final = "spending.jsonl"
+ANTHROPIC: Final = "anthropic:"
+"""What a model's name begins with that is asked by Anthropic's own library."""
 Priced = Callable[[Usage], float]
 """What tokens cost, in US dollars."""
+
+
+class SynthesisUnavailable(InfrastructureFault):
+    """The libraries that models are asked with are not installed."""
+
+    code = "SYNTHESIS_UNAVAILABLE"
+
+    def __init__(self) -> None:
+        hint = "pip install 'mcp-env-hub[synth]'"
+        super().__init__("pydantic-ai is not installed", hint=hint)
 
 
 class BudgetSpent(AgentError):
@@ -125,11 +137,14 @@ class Spending:
 
 def price_of(model: str, base_url: str = "", given: Prices | None = None) -> Priced | None:
     """What the tokens of ``model`` cost: as ``given``, or as the provider at ``base_url`` is known
-    to charge; ``None`` if it is not known. Needs pydantic-ai."""
+    to charge; ``None`` if it is not known. Raises ``SynthesisUnavailable``."""
     if given is not None:
         return given.of
-    from genai_prices import Usage as Tokens
-    from genai_prices import calc_price
+    try:
+        from genai_prices import Usage as Tokens
+        from genai_prices import calc_price
+    except ImportError as error:
+        raise SynthesisUnavailable from error
 
     def priced(usage: Usage) -> float:
         tokens = Tokens(input_tokens=usage.prompt_tokens, output_tokens=usage.completion_tokens)
@@ -144,7 +159,3 @@ def price_of(model: str, base_url: str = "", given: Prices | None = None) -> Pri
     except (LookupError, ValueError):
         return None
     return priced
-
-
-ANTHROPIC: Final = "anthropic:"
-"""What a model's name begins with that is asked by Anthropic's own library."""

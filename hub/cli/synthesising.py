@@ -1,4 +1,4 @@
-"""The command that makes environments."""
+"""The command that makes environments: of a sentence by a language model, or from blueprints."""
 
 from __future__ import annotations
 
@@ -11,9 +11,45 @@ import typer
 
 from hub.cli.output import say
 from hub.cli.progress import progress
+from hub.settings import Settings
 
 if TYPE_CHECKING:
     from environments.synthesis.offline.making import Made
+
+
+Sentence = Annotated[
+    str | None, typer.Argument(help="What the environments are to be, in a sentence.")
+]
+Into = Annotated[Path, typer.Option(help="The folder for the packs.")]
+Count = Annotated[
+    int | None,
+    typer.Option(min=1, help="How many environments; of a sentence, how many proposals."),
+]
+Tasks = Annotated[int, typer.Option(min=1, help="Tasks of each environment.")]
+Resume = Annotated[
+    str | None, typer.Option(help="Go on with this run: its name in runs/, or its folder.")
+]
+Redo = Annotated[
+    str | None, typer.Option(help="With --resume: go through this stage anew, and what follows.")
+]
+Model = Annotated[
+    str | None,
+    typer.Option(help="Who writes; anthropic:NAME by Anthropic's library; recorded: nobody new."),
+]
+BaseUrl = Annotated[
+    str | None, typer.Option(help="Its OpenAI-compatible endpoint, up to and with /v1.")
+]
+Embedder = Annotated[
+    str | None, typer.Option(help="A model of the endpoint that embeds texts, to find doubles.")
+]
+Budget = Annotated[float | None, typer.Option(min=0.0, help="Stop before this is spent.")]
+Price = Annotated[
+    tuple[float, float] | None, typer.Option(help="US dollars of a million tokens, in and out.")
+]
+Repairs = Annotated[int, typer.Option(min=0, help="How often what fails is made again.")]
+AtOnce = Annotated[int, typer.Option(min=1, help="Requests in flight.")]
+Timeout = Annotated[float, typer.Option(min=0.1, help="Of one request, in seconds.")]
+Attempts = Annotated[int, typer.Option(min=1, help="Requests for one answer while it is busy.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -22,24 +58,64 @@ def register(app: typer.Typer) -> None:
 
 
 def synth(
-    into: Annotated[Path, typer.Option(help="The folder for the packs.")],
+    into: Into,
+    sentence: Sentence = None,
     offline: Annotated[
         bool, typer.Option("--offline", help="From blueprints, without a language model.")
     ] = False,
-    count: Annotated[int, typer.Option(min=1, help="How many environments.")] = 10,
+    count: Count = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same environments.")] = 1,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = os.cpu_count() or 1,
-    domain: Annotated[list[str] | None, typer.Option(help="Only these domains.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes of --offline.")] = os.cpu_count() or 1,
+    domain: Annotated[
+        list[str] | None, typer.Option(help="Only these domains of --offline.")
+    ] = None,
+    tasks: Tasks = 10,
+    resume: Resume = None,
+    redo: Redo = None,
+    model: Model = None,
+    base_url: BaseUrl = None,
+    embedder: Embedder = None,
+    budget_usd: Budget = None,
+    price: Price = None,
+    repairs: Repairs = 5,
+    concurrency: AtOnce = 8,
+    timeout_seconds: Timeout = 300.0,
+    attempts: Attempts = 5,
 ) -> None:
-    """Make environments that pass the gate; run it again to go on with what was interrupted.
+    """Make environments of a sentence with a language model, or from blueprints, and prove them.
 
-    Figures are written to .synth/report.json in the folder. Exits with 1 if some do not pass.
+    A model's run is kept in runs/ of the folder, and gone on with by --resume; the key is read
+    from ENVHUB_MODEL_KEY. With --offline the same command goes on with what was interrupted. Exits
+    with 1 if a run stopped or no environment passes; with --offline, if one does not.
     """
+    if offline:
+        _from_blueprints(into, count or 10, seed, jobs, domain)
+        return
+    from environments.synthesis.folder import Wanted
+    from hub.cli.drafting import Run, Terms, draft
+
+    settings = Settings.from_environment(model_url=base_url, model_name=model)
+    wanted = Wanted(
+        sentence=sentence or "",
+        count=count or 1,
+        seed=seed,
+        model=settings.model_name,
+        base_url=settings.model_url,
+        embedder=embedder or "",
+        repairs=repairs,
+        tasks=tasks,
+    )
+    terms = Terms(concurrency, timeout_seconds, attempts, budget_usd, price)
+    draft(into, Run(wanted, resume, redo), terms, settings)
+
+
+def _from_blueprints(
+    into: Path, count: int, seed: int, jobs: int, domain: list[str] | None
+) -> None:
+    """Figures are written to .synth/report.json in the folder."""
     from environments.synthesis.blueprints import blueprints
     from environments.synthesis.offline.running import NOTES, Request, report_of, synthesise
 
-    if not offline:
-        raise typer.BadParameter("say --offline: environments are made from blueprints")
     request = Request(seed=seed, domains=tuple(domain or blueprints()))
     with progress("environments", count) as advance:
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +15,8 @@ from starlette.routing import Route
 
 from environments.llm import Endpoint
 from tests.hub.mcp_server.serving import served
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 @dataclass(frozen=True)
@@ -29,9 +31,19 @@ class Reply:
 
 
 class ModelServer:
-    """Gives ``replies`` in turn, the last one for ever; keeps the bodies it was asked with."""
+    """Gives ``replies`` in turn, the last one for ever; keeps the bodies it was asked with.
 
-    def __init__(self, *replies: Reply | str, takes_schema: bool = True) -> None:
+    With a ``mind`` it says what that makes of a body once the replies have been given, and it has
+    embeddings: the letters of a text, counted.
+    """
+
+    def __init__(
+        self,
+        *replies: Reply | str,
+        takes_schema: bool = True,
+        mind: Callable[[dict[str, Any]], str] | None = None,
+    ) -> None:
+        self.mind = mind
         self.replies = [Reply(reply) if isinstance(reply, str) else reply for reply in replies]
         self.takes_schema = takes_schema
         self.asked: list[dict[str, Any]] = []
@@ -48,7 +60,30 @@ class ModelServer:
 
     @property
     def _app(self) -> Starlette:
-        return Starlette(routes=[Route("/v1/chat/completions", self._complete, methods=["POST"])])
+        return Starlette(
+            routes=[
+                Route("/v1/chat/completions", self._complete, methods=["POST"]),
+                Route("/v1/embeddings", self._embed, methods=["POST"]),
+            ]
+        )
+
+    async def _embed(self, request: Request) -> Response:
+        body = await request.json()
+        vectors = [[float(text.count(letter)) for letter in LETTERS] for text in body["input"]]
+        data = [
+            {"object": "embedding", "index": number, "embedding": vector}
+            for number, vector in enumerate(vectors)
+        ]
+        usage = {"prompt_tokens": 7, "total_tokens": 7}
+        return JSONResponse(
+            {"object": "list", "data": data, "model": body["model"], "usage": usage}
+        )
+
+    def _next(self, body: dict[str, Any]) -> Reply:
+        if self.mind is not None and not self.replies:
+            return Reply(self.mind(body))
+        more = len(self.replies) > 1 or self.mind is not None
+        return self.replies.pop(0) if more else self.replies[0]
 
     async def _complete(self, request: Request) -> Response:
         body = await request.json()
@@ -56,7 +91,7 @@ class ModelServer:
         self.keys.append(request.headers["authorization"])
         if "response_format" in body and not self.takes_schema:
             return JSONResponse({"error": {"message": "response_format is unknown"}}, 400)
-        reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
+        reply = self._next(body)
         if reply.hang:
             await self._gone.wait()
         if reply.raw is not None:

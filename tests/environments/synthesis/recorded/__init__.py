@@ -1,21 +1,26 @@
-"""What a model said of a tool library, recorded by stage, task and attempt. The first attempts at
-the schema, the data, the code, one oracle and one verifier are wrong; one task cannot be done."""
+"""What a model said, by environment, stage, task and attempt.
+
+``tool-library``: the first attempts at the schema, the data, the code, one oracle and one verifier
+are wrong, and one task cannot be done. ``library-office`` is a world of it and of ``bookkeeping``.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 from pathlib import Path
-
-import msgspec
+from typing import Any
 
 HERE = Path(__file__).parent
 WRAPPED = {".sql": "sql", ".py": "code"}
 """Files that are one field of an answer."""
 
 
-def recorded(question: str, environment: str = "tool-library") -> str:
+def recorded(question: str) -> str:
     """The answer to a question of the pipeline; the last attempt stands for all further ones."""
+    environment = found(r"^Environment: (\S+)$", question)
+    if not environment:
+        environment = "library-office" if "its books" in question else "tool-library"
     stage = found(r"^Stage: (\S+)$", question)
     task = found(r"[Tt]ask `([a-z0-9-]+)`", question)
     attempt = int(found(r"^# Attempt (\d+)$", question) or 1)
@@ -25,13 +30,13 @@ def recorded(question: str, environment: str = "tool-library") -> str:
             text = file.read_text()
             word = WRAPPED.get(file.suffix)
             return text if word is None else json.dumps({word: text})
-    raise LookupError(f"nothing is recorded of {name}")
+    raise LookupError(f"nothing is recorded of {name} in {environment}")
 
 
-def asked(body: bytes) -> str:
-    """The question in the body of a chat completion."""
-    messages = msgspec.json.decode(body)["messages"]
-    return str(next(one["content"] for one in messages if one["role"] == "user"))
+def mind(body: dict[str, Any]) -> str:
+    """The answer to a chat completion's body."""
+    asked = next(one["content"] for one in body["messages"] if one["role"] == "user")
+    return recorded(asked)
 
 
 def found(pattern: str, text: str) -> str:

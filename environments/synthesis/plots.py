@@ -1,0 +1,106 @@
+"""The plots of a report, as SVG to stand in a page."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from environments.errors import InfrastructureFault
+from environments.synthesis.journal import Diversity, EnvironmentRecord, Funnel
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.ticker import Locator
+
+_DARK: Final = "#2f5d8a"
+_LIGHT: Final = "#c9d8e8"
+_INK: Final = "#1d2733"
+_DIFFICULTIES: Final = ("easy", "medium", "hard", "expert")
+_NOT_FOR_A_PAGE: Final = re.compile(
+    r"<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>", re.DOTALL
+)
+
+
+class PlotsUnavailable(InfrastructureFault):
+    """matplotlib is not installed."""
+
+    code = "PLOTS_UNAVAILABLE"
+
+
+def plots(
+    records: Sequence[EnvironmentRecord], stages: Sequence[Funnel], diversity: Diversity | None
+) -> list[str]:
+    """The funnel, the difficulties, and where there are several environments how large they are.
+
+    Raises ``PlotsUnavailable``.
+    """
+    passed = [record for record in records if record.outcome == "passed"]
+    drawn = [_svg("funnel", lambda axes: _funnel(axes, stages), 0.3 * len(stages) + 1.2)]
+    if passed:
+        drawn.append(_svg("difficulty", lambda axes: _difficulties(axes, passed)))
+    if len(passed) > 1:
+        for what in ("tables", "tools", "rows", "tasks"):
+            values = [getattr(record, what) for record in passed]
+            drawn.append(_histogram(what, values, f"{what} of an environment"))
+    if diversity is not None and diversity.nearest:
+        title = "similarity to the nearest environment"
+        drawn.append(_histogram("nearest", diversity.nearest, title))
+    return drawn
+
+
+def _histogram(name: str, values: Sequence[float], title: str) -> str:
+    def draw(axes: Axes) -> None:
+        axes.hist(values, bins=min(20, max(3, len({*values}))), color=_DARK, edgecolor="white")
+        axes.set_title(title)
+
+    return _svg(name, draw)
+
+
+def _funnel(axes: Axes, stages: Sequence[Funnel]) -> None:
+    """Environments that came into each stage, and those that left it."""
+    names = [one.stage for one in stages]
+    axes.barh(names, [one.into for one in stages], color=_LIGHT, label="into the stage")
+    axes.barh(names, [one.passed for one in stages], color=_DARK, height=0.5, label="passed")
+    axes.invert_yaxis()
+    axes.xaxis.set_major_locator(_whole())
+    axes.set_title("environments by stage")
+    axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+
+
+def _difficulties(axes: Axes, records: Sequence[EnvironmentRecord]) -> None:
+    found: Counter[str] = Counter()
+    for record in records:
+        found.update(record.difficulties)
+    axes.bar(_DIFFICULTIES, [found[name] for name in _DIFFICULTIES], color=_DARK)
+    axes.yaxis.set_major_locator(_whole())
+    axes.set_title("tasks by difficulty")
+
+
+def _whole() -> Locator:
+    from matplotlib.ticker import MaxNLocator
+
+    return MaxNLocator(integer=True)
+
+
+def _svg(name: str, draw: Callable[[Axes], None], height: float = 2.6) -> str:
+    """What ``draw`` draws. The same data give the same text."""
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise PlotsUnavailable(
+            "matplotlib is not installed", hint="pip install 'mcp-env-hub[synth]'"
+        ) from error
+    with mpl.rc_context(
+        {"svg.fonttype": "none", "svg.hashsalt": name, "font.size": 9, "text.color": _INK}
+    ):
+        figure = Figure(figsize=(4.6, height), layout="constrained")
+        axes = figure.add_subplot()
+        axes.spines[["top", "right"]].set_visible(False)
+        draw(axes)
+        written = io.StringIO()
+        figure.savefig(written, format="svg", metadata={"Date": None})
+    return _NOT_FOR_A_PAGE.sub("", written.getvalue()).strip()

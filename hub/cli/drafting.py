@@ -1,0 +1,240 @@
+"""``envhub synth`` with a language model: from a sentence to environments, or why not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+from hub.cli.output import complain, errors, note, say, table
+from hub.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from environments.llm import Endpoint
+    from environments.synthesis.alike import Embed
+    from environments.synthesis.author import Author
+    from environments.synthesis.folder import RunFolder, Wanted
+    from environments.synthesis.journal import EnvironmentRecord
+    from environments.synthesis.pipeline import Told
+    from environments.synthesis.spending import Priced, Spending
+
+RECORDED = "recorded"
+"""The model that knows only what the run's folder has of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Which run it is: a new one, or one that is gone on with."""
+
+    wanted: Wanted
+    resume: str | None
+    redo: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How the model is asked, and what that may cost."""
+
+    concurrency: int
+    timeout_seconds: float
+    attempts: int
+    budget_usd: float | None
+    price: tuple[float, float] | None
+
+
+def draft(into: Path, run: Run, terms: Terms, settings: Settings) -> None:
+    """Begin a run or go on with one, and tell what came of it.
+
+    Exits with 1 where it stopped or no environment passes.
+    """
+    from environments.llm import Endpoint
+
+    folder = _folder(into, run.wanted, run.resume, run.redo)
+    endpoint = Endpoint(
+        base_url=folder.wanted.base_url,
+        model=folder.wanted.model,
+        api_key=settings.model_key,
+        temperature=None,
+        timeout_seconds=terms.timeout_seconds,
+        attempts=terms.attempts,
+        concurrency=terms.concurrency,
+    )
+    work = _Work(folder, into, endpoint, settings.model_name == RECORDED)
+    _finish(work, terms)
+
+
+def _folder(into: Path, wanted: Wanted, resume: str | None, redo: str | None) -> RunFolder:
+    """The run that is begun, or gone on with. Exits with 2 for options that make no sense."""
+    from environments.synthesis.folder import RUNS, RunFolder
+    from environments.synthesis.pipeline import NAMES
+
+    problem = ""
+    if resume is None and not wanted.model:
+        problem = "a model is needed: --model, and --base-url unless it is anthropic:NAME"
+    elif resume is None and not (wanted.base_url or wanted.model.startswith("anthropic:")):
+        problem = f"where is {wanted.model} asked? --base-url says so"
+    elif resume is None and (redo is not None or wanted.model == RECORDED):
+        problem = "--redo and the recorded model go with --resume"
+    elif resume is not None and wanted.sentence:
+        problem = "a run that is gone on with has its sentence already"
+    elif redo is not None and redo not in NAMES:
+        problem = f"{redo!r} is no stage; there are: {', '.join(NAMES)}"
+    if problem:
+        complain(problem)
+        raise typer.Exit(2)
+    if resume is None:
+        name = datetime.now(UTC).strftime("%Y%m%d-%H%M%S-%f")
+        return RunFolder.begin(into / RUNS / name, wanted)
+    folder = RunFolder.open(Path(resume) if "/" in resume else into / RUNS / resume)
+    if wanted.model not in ("", RECORDED):
+        folder.ask(wanted.model, wanted.base_url)
+    if redo is not None:
+        folder.again(redo)
+    return folder
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """A run, where its packs go, and who is asked."""
+
+    folder: RunFolder
+    into: Path
+    endpoint: Endpoint
+    recorded: bool
+
+
+def _finish(work: _Work, terms: Terms) -> None:
+    """Go through the run and report; exit with 1 where it stopped or nothing passed."""
+    from environments.errors import EnvhubError
+    from environments.synthesis.spending import Spending
+
+    spending = Spending(work.folder.path, _priced(work, terms), terms.budget_usd)
+    go_on = f"go on with: envhub synth --into {work.into} --resume {work.folder.path.name}"
+    stopped: EnvhubError | None = None
+    records: list[EnvironmentRecord] = []
+    try:
+        records = asyncio.run(_made(work, spending))
+    except EnvhubError as error:
+        stopped = error
+    except KeyboardInterrupt:
+        note(f"stopped; {go_on}")
+        raise
+    finally:
+        _report(work, spending)
+    if stopped is not None:
+        complain(stopped.message, stopped.hint)
+        note(go_on)
+    if stopped is not None or not any(one.outcome == "passed" for one in records):
+        raise typer.Exit(1)
+
+
+def _priced(work: _Work, terms: Terms) -> Priced | None:
+    from environments.evaluation.figures import Prices
+    from environments.synthesis.spending import price_of
+
+    given = Prices(prompt=terms.price[0], completion=terms.price[1]) if terms.price else None
+    return price_of(work.endpoint.model, work.endpoint.base_url, given)
+
+
+async def _made(work: _Work, spending: Spending) -> list[EnvironmentRecord]:
+    from environments.synthesis.pipeline import Pipeline
+    from environments.synthesis.workshop import workshop
+
+    with _progress(spending) as told:
+        async with _asked(work, spending) as (author, embed), workshop() as place:
+            return await Pipeline(work.folder, work.into, author, place, embed, told).run()
+
+
+@asynccontextmanager
+async def _asked(work: _Work, spending: Spending) -> AsyncIterator[tuple[Author, Embed | None]]:
+    """Who writes, and who embeds texts."""
+    from environments.synthesis.author import Author, asked_at
+
+    answers = work.folder.path / "answers"
+    if work.recorded:
+        yield Author(None, work.endpoint, answers, spending), None
+        return
+    async with asked_at(work.endpoint, work.folder.wanted.embedder, spending) as (model, embed):
+        yield Author(model, work.endpoint, answers, spending), embed
+
+
+# --- what is told ----------------------------------------------------------------------------
+
+
+@contextmanager
+def _progress(spending: Spending) -> Iterator[Callable[[Told], None]]:
+    """A bar with stage, counts, cost and the time that is left; lines where nobody watches."""
+    with Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[cost]}", markup=False),
+        TimeRemainingColumn(),
+        console=errors,
+        transient=True,
+        disable=not errors.is_terminal,
+    ) as drawn:
+        bar = drawn.add_task("scenario", total=None, cost="")
+
+        def told(one: Told) -> None:
+            where = f"{one.environment} {one.stage}".strip()
+            if one.outcome is None:
+                drawn.update(bar, description=where, total=one.total, cost=_cost(spending))
+                return
+            drawn.update(bar, advance=1, total=one.total, cost=_cost(spending))
+            if not errors.is_terminal:
+                note(f"{where}: {_outcome(one)}, {_cost(spending)}")
+
+        yield told
+
+
+def _outcome(one: Told) -> str:
+    if one.known or one.outcome is None:
+        return "as it was"
+    repairs, lost = len(one.outcome.repairs), len(one.outcome.rejected)
+    words = [f"{one.outcome.out_of} of {one.outcome.into}"]
+    words += [f"{repairs} repaired"] if repairs else []
+    words += [f"{lost} given up"] if lost else []
+    return ", ".join(words)
+
+
+def _cost(spending: Spending) -> str:
+    usage = spending.usage
+    if spending.usd is not None and spending.priced is not None:
+        return f"{spending.usd:.4f} USD"
+    return f"{usage.prompt_tokens + usage.completion_tokens} tokens"
+
+
+def _report(work: _Work, spending: Spending) -> None:
+    from environments.synthesis.journal import read_record
+    from environments.synthesis.report import write_report
+
+    records = list(read_record(work.folder.path))
+    table(
+        ("environment", "outcome", "tables", "tools", "rows", "tasks", "repairs", "why"),
+        [_row(one) for one in records],
+    )
+    page = write_report(work.folder.path)
+    price = "" if spending.priced is not None else " (the price of this model is not known)"
+    say(f"{_cost(spending)}{price}; the report is {page}")
+
+
+def _row(one: EnvironmentRecord) -> Sequence[str]:
+    sizes = (one.tables, one.tools, one.rows, one.tasks)
+    repairs = sum(len(stage.repairs) for stage in one.stages)
+    return (one.name, one.outcome, *map(str, sizes), str(repairs), one.reason[:120])

@@ -1,0 +1,254 @@
+"""From recorded texts to packs that pass: repairs, resuming, editing by hand, worlds."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, UserPromptPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+from environments.catalogue import load_pack, pack_digest
+from environments.check import check_packs
+from environments.llm import Endpoint, LlmUnavailable
+from environments.synthesis.author import Author
+from environments.synthesis.folder import RunFolder, Wanted
+from environments.synthesis.journal import EnvironmentRecord, read_record
+from environments.synthesis.pipeline import NAMES, Pipeline, Told
+from environments.synthesis.report import write_report
+from environments.synthesis.spending import Spending
+from environments.synthesis.workshop import Workshop, workshop
+from tests.environments.synthesis.recorded import recorded
+
+pytestmark = pytest.mark.anyio
+
+LIBRARY = Wanted(sentence="A tool library.", model="solomon", tasks=6, repairs=2)
+OFFICE = Wanted(
+    sentence="A tool library and its books.",
+    model="solomon",
+    tasks=2,
+    repairs=2,
+    least_tables=2,
+    least_tools=3,
+)
+
+
+class Stopped(BaseException):
+    """Somebody ended the process."""
+
+
+class Recorded:
+    """A model that says what was recorded; counts what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.model = FunctionModel(self._say)
+
+    def _say(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        self.asked += 1
+        parts = (part for message in messages for part in message.parts)
+        question = next(part.content for part in parts if isinstance(part, UserPromptPart))
+        return ModelResponse(parts=[TextPart(recorded(str(question)))])
+
+
+class Bench:
+    """Where a test makes runs."""
+
+    def __init__(self, packs: Path, place: Workshop) -> None:
+        self.packs = packs
+        self.place = place
+        self.said = Recorded()
+        self.told: list[Told] = []
+
+    async def run(
+        self, folder: RunFolder, *, stop_after: str = "", asking: bool = True
+    ) -> list[EnvironmentRecord]:
+        self.told.clear()
+
+        def tell(one: Told) -> None:
+            self.told.append(one)
+            if one.outcome is not None and one.stage == stop_after:
+                raise Stopped
+
+        endpoint = Endpoint(base_url="", model=folder.wanted.model, temperature=None)
+        spending = Spending(folder.path, None, None)
+        model = self.said.model if asking else None
+        author = Author(model, endpoint, folder.path / "answers", spending)
+        return await Pipeline(folder, self.packs, author, self.place, told=tell).run()
+
+    def made_anew(self) -> list[str]:
+        return [one.stage for one in self.told if one.outcome is not None and not one.known]
+
+
+@pytest.fixture(scope="module")
+async def place(anyio_backend: object) -> AsyncIterator[Workshop]:
+    async with workshop() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+async def library(
+    place: Workshop, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Bench, RunFolder, EnvironmentRecord]:
+    """The tool library, made at one go."""
+    bench = Bench(tmp_path_factory.mktemp("library"), place)
+    folder = RunFolder.begin(bench.packs / "runs" / "one", LIBRARY)
+    (record,) = await bench.run(folder)
+    return bench, folder, record
+
+
+async def test_first_attempts_are_wrong_and_the_pack_passes(
+    library: tuple[Bench, RunFolder, EnvironmentRecord],
+) -> None:
+    bench, folder, record = library
+    assert (record.outcome, record.tables, record.tools, record.tasks) == ("passed", 7, 10, 5)
+    repaired = {stage.stage: [repair.of for repair in stage.repairs] for stage in record.stages}
+    assert repaired == {
+        "scenario": [],
+        "tasks": [],
+        "schema": [""],
+        "data": [""],
+        "specification": [],
+        "tools": [""],
+        "oracle": ["chipper-for-els", "chipper-for-els", "drill-comes-back"],
+        "verifier": ["drill-comes-back"],
+        "check": [],
+    }
+    lost = [what for stage in record.stages for what in stage.rejected]
+    assert [one.what for one in lost] == ["chipper-for-els"], "a task is dropped, no more"
+    assert "ITEM_NOT_FOUND" in lost[0].reason
+    (report,) = await check_packs([bench.packs / "tool-library"])
+    assert report.passed
+    assert (report.digest, list(read_record(folder.path))) == (record.digest, [record])
+
+
+async def test_what_the_oracle_made_up_is_free_and_the_rest_is_pinned_or_loosened(
+    library: tuple[Bench, RunFolder, EnvironmentRecord],
+) -> None:
+    tasks = load_pack(library[0].packs / "tool-library").tasks
+    loans, payments = tasks["drill-comes-back"].verifier["expect"][1:]
+    assert loans["set"] == {"note": {"contains": "chuck"}, "returned_at": {"any": True}}
+    assert payments["where"] == {
+        "member_id": "M-1011",
+        "kind": "late_fee",
+        "amount_cents": 350,
+        "loan_id": "L-5009",
+    }
+    assert tasks["how-many-overdue"].verifier == {"answer": {"numeric": 3}}
+
+
+async def test_the_report_shows_each_repair(
+    library: tuple[Bench, RunFolder, EnvironmentRecord],
+) -> None:
+    _, folder, record = library
+    page = write_report(folder.path).read_text()
+    text = (folder.path / "report.md").read_text()
+    for stage in record.stages:
+        for repair in stage.repairs:
+            assert f"tool-library, {stage.stage}" in page
+            for problem in repair.problems:
+                assert problem in text
+            assert repair.changed in text
+    assert page.count("<svg") == 2
+    assert page.count("<details>") == 7
+    for outside in ("<script", "<link", "<img", "@import", "<?xml", "<metadata"):
+        assert outside not in page
+
+
+async def test_what_was_said_is_enough_to_make_it_again(
+    library: tuple[Bench, RunFolder, EnvironmentRecord], place: Workshop, tmp_path: Path
+) -> None:
+    """The same questions have the same answers, without a model; other questions have none."""
+    _, folder, record = library
+    other = Bench(tmp_path, place)
+    again = RunFolder.begin(tmp_path / "runs" / "again", LIBRARY)
+    (folder.path / "answers").rename(tmp_path / "answers")
+    (again.path / "answers").symlink_to(tmp_path / "answers")
+    (made,) = await other.run(again, asking=False)
+    assert (made.digest, other.said.asked) == (record.digest, 0)
+    (tmp_path / "answers").rename(folder.path / "answers")
+    with pytest.raises(LlmUnavailable, match="no answer is recorded"):
+        await other.run(
+            RunFolder.begin(tmp_path / "runs" / "new", msgspec.structs.replace(LIBRARY, tasks=7)),
+            asking=False,
+        )
+
+
+async def test_ended_after_any_stage_it_goes_on_to_the_same_pack(
+    library: tuple[Bench, RunFolder, EnvironmentRecord], place: Workshop, tmp_path: Path
+) -> None:
+    bench = Bench(tmp_path, place)
+    folder = RunFolder.begin(tmp_path / "runs" / "halting", LIBRARY)
+    for stage in NAMES:
+        with pytest.raises(BaseException) as caught:  # noqa: PT011 - in as many groups as tasks
+            await bench.run(RunFolder.open(folder.path), stop_after=stage)
+        assert Stopped in {type(one) for one in leaves(caught.value)}
+        assert bench.made_anew() == [stage], "what was made is not made again"
+    (record,) = await bench.run(RunFolder.open(folder.path))
+    assert bench.made_anew() == []
+    assert record.digest == library[2].digest
+    assert pack_digest(tmp_path / "tool-library") == record.digest
+    assert bench.said.asked == library[0].said.asked
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from leaves(inner)
+    else:
+        yield error
+
+
+async def test_a_stage_edited_by_hand_is_kept_and_what_follows_is_made_anew(
+    library: tuple[Bench, RunFolder, EnvironmentRecord], place: Workshop, tmp_path: Path
+) -> None:
+    async with copied(library, place, tmp_path) as (bench, folder):
+        file = folder.path / "environments" / "tool-library" / "tools.py"
+        file.write_text(file.read_text().replace("FEE_CENTS = 50", "FEE_CENTS = 80"))
+        (record,) = await bench.run(folder)
+        assert bench.made_anew() == ["oracle", "verifier", "check"]
+        assert record.outcome == "passed"
+        text = (tmp_path / "tool-library" / "tasks.jsonl").read_text()
+        assert '"amount_cents":560' in text
+        before = bench.said.asked
+        folder.again("verifier")
+        (record,) = await bench.run(RunFolder.open(folder.path))
+        assert bench.made_anew() == ["verifier"], "it is as it was, and so is what follows"
+        assert bench.said.asked == before + 6, "answers to it are asked for anew"
+
+
+@asynccontextmanager
+async def copied(
+    library: tuple[Bench, RunFolder, EnvironmentRecord], place: Workshop, into: Path
+) -> AsyncIterator[tuple[Bench, RunFolder]]:
+    """The run of the library, in a place of its own."""
+    _, folder, _ = library
+    path = into / "runs" / "copy"
+    path.parent.mkdir(parents=True)
+    folder.path.rename(path)
+    folder.path.mkdir()
+    try:
+        yield Bench(into, place), RunFolder.open(path)
+    finally:
+        folder.path.rmdir()
+        path.rename(folder.path)
+
+
+async def test_several_systems_are_environments_and_a_world(
+    place: Workshop, tmp_path: Path
+) -> None:
+    bench = Bench(tmp_path, place)
+    records = await bench.run(RunFolder.begin(tmp_path / "runs" / "office", OFFICE))
+    assert {one.name: (one.outcome, one.reason) for one in records} == {
+        "tool-library": ("passed", ""),
+        "bookkeeping": ("passed", ""),
+        "library-office": ("passed", ""),
+    }
+    pack = load_pack(tmp_path / "library-office")
+    assert pack.spec.environments == ("tool-library", "bookkeeping")
+    assert "late costs 50 cents" in pack.policy
+    expect = pack.tasks["fee-for-the-drill"].verifier["expect"]
+    assert {entry["table"].split("__")[0] for entry in expect} == {"tool-library", "bookkeeping"}
