@@ -1,4 +1,4 @@
-"""Find, hash and read packs. No code of a pack is run here.
+"""Find, hash and read packs. No code of a pack is run here, and of thousands few are kept.
 
 A pack is a folder with ``environment.toml``, ``schema.sql``, ``tools.py`` and, as it needs,
 ``data.sql`` or ``data/*.jsonl`` and ``data/*.csv``, ``tasks.jsonl``, ``events.jsonl`` and
@@ -9,20 +9,23 @@ data and tools of its own.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
+from environments.complaints import invalid, line_of, near
 from environments.datafiles import read_tables
 from environments.errors import PackInvalid, UnknownEnvironment, UnknownTask
 from environments.faults import NO_FAULTS, check_faults
+from environments.recent import Recent
 from environments.spec import ChangePolicy, EnvironmentSpec, Event, PackFaults, Spec, Task
 from snapshots.store import Recipe
 
@@ -31,14 +34,14 @@ SHIPPED: Final = Path(__file__).parent / "packs"
 
 MANIFEST: Final = "environment.toml"
 PACK_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+KEPT: Final = 128
+"""How many packs are kept that nobody holds."""
 _SCRIPTS = ("schema.sql", "data.sql")
 _SCRIPT = re.compile(r"\bscript ([12])\b")
-_UNKNOWN_FIELD = re.compile(r"unknown field `([^`]*)`")
-_AT = re.compile(r"`\$(?:\.([^`]*))?`")
 _S = TypeVar("_S", bound=Spec)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Pack:
     """A pack as it lies on disk. ``digest`` covers the names and bytes of all its files."""
 
@@ -48,7 +51,6 @@ class Pack:
     tasks: Mapping[str, Task]
     events: tuple[Event, ...]
     policy: str
-    recipe: Recipe
     faults: PackFaults = NO_FAULTS
     members: tuple[Pack, ...] = ()
     """For a world that came out of a catalogue: the packs it mounts."""
@@ -57,22 +59,65 @@ class Pack:
     def name(self) -> str:
         return self.spec.name
 
+    def recipe(self) -> Recipe:
+        """What its database is built from, read each time: it is large, and wanted once.
+
+        Raises ``PackInvalid`` naming file and line, and where the files are no longer those of
+        ``digest``.
+        """
+        if self.spec.environments:
+            return Recipe(())
+        recipe = _read_recipe(self.path, self.spec)
+        if pack_digest(self.path) != self.digest:
+            raise _changed(self.name)
+        return recipe
+
     def task(self, task_id: str) -> Task:
         """The task of that id. Raises ``UnknownTask`` with close matches."""
         if task_id in self.tasks:
             return self.tasks[task_id]
         raise UnknownTask(
             f"environment {self.name} has no task {task_id!r}",
-            hint=_near(task_id, list(self.tasks)),
+            hint=near(task_id, list(self.tasks)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What is told of a pack that was read and not kept."""
+
+    path: Path
+    digest: str
+    spec: EnvironmentSpec
+    tasks: int
+    """How many it has."""
+
+    def fits(self, words: str = "", domain: str = "", tag: str = "") -> bool:
+        """Whether name, title, summary, domain and tags hold all the words, and so on."""
+        spec = self.spec
+        text = " ".join((spec.name, spec.title, spec.summary, spec.domain, *spec.tags)).lower()
+        return (
+            all(word in text for word in words.lower().split())
+            and domain in ("", spec.domain)
+            and (not tag or tag in spec.tags)
         )
 
 
 def load_pack(path: Path) -> Pack:
-    """Read a pack whole. Raises ``PackInvalid`` naming file, line and word."""
+    """Read a pack whole, its rows as well. Raises ``PackInvalid`` naming file, line and word."""
+    pack = read_pack(path)
+    pack.recipe()
+    return pack
+
+
+def read_pack(path: Path) -> Pack:
+    """Read a pack but for what its database is built from. Raises ``PackInvalid``."""
     if not (path / MANIFEST).is_file():
         raise PackInvalid(f"{path} is not a pack: it has no {MANIFEST}")
     spec = _read_spec(path / MANIFEST)
-    recipe = Recipe(()) if spec.environments else _read_recipe(path, spec)
+    for needed in () if spec.environments else (_SCRIPTS[0], "tools.py"):
+        if not (path / needed).is_file():
+            raise PackInvalid(f"{path.name}: has no {needed}")
     events = sorted(_read_lines(path / "events.jsonl", Event), key=lambda event: event.at_ms)
     policy = path / "policy.md"
     return Pack(
@@ -82,8 +127,14 @@ def load_pack(path: Path) -> Pack:
         tasks=MappingProxyType({task.id: task for task in _read_lines(path / "tasks.jsonl", Task)}),
         events=tuple(events),
         policy=_read_text(policy) if policy.is_file() else "",
-        recipe=recipe,
         faults=_read_faults(path / "faults.toml"),
+    )
+
+
+def _changed(name: str) -> PackInvalid:
+    return PackInvalid(
+        f"the files of {name} have changed since it was read",
+        hint="start anew what reads them; two versions of a pack never mix",
     )
 
 
@@ -93,10 +144,6 @@ def with_files_named(message: str) -> str:
 
 
 def _read_recipe(path: Path, spec: EnvironmentSpec) -> Recipe:
-    """What the pack's database is built from."""
-    for needed in ("schema.sql", "tools.py"):
-        if not (path / needed).is_file():
-            raise PackInvalid(f"{path.name}: has no {needed}")
     schema = _read_text(path / _SCRIPTS[0])
     scripts = [schema]
     if (path / _SCRIPTS[1]).is_file():
@@ -125,18 +172,19 @@ def pack_files(path: Path) -> list[tuple[str, Path]]:
     Raises ``PackInvalid`` for a link that leads out of the pack.
     """
     root = path.resolve()
-    files = sorted((file.relative_to(path).as_posix(), file) for file in _files(path))
-    for name, file in files:
-        if not file.resolve().is_relative_to(root):
+    files = sorted((name, Path(entry.path), entry.is_symlink()) for name, entry in _files(path))
+    for name, file, link in files:
+        if link and not file.resolve().is_relative_to(root):
             raise PackInvalid(f"{path.name}: {name} is a link that leads out of the pack")
-    return files
+    return [(name, file) for name, file, _ in files]
 
 
 class Catalogue:
     """The packs under some folders, each root a pack or a folder of packs.
 
-    Listing reads only manifests; a pack is read whole when first asked for, and remembered. A pack
-    that cannot be read is in ``invalid`` and hides no other.
+    To begin with only manifests are read. A pack is read when it is asked for, hashed then, and is
+    what it was then for as long as there is this catalogue. One that cannot be read or opened is in
+    ``invalid`` from when that is known, and hides no other.
     """
 
     def __init__(
@@ -145,7 +193,8 @@ class Catalogue:
         """``invalid`` are those that did not get so far as to be a folder."""
         self.invalid: dict[Path, PackInvalid] = dict(invalid or {})
         self._paths: dict[str, Path] = {}
-        self._packs: dict[str, Pack] = {}
+        self._listed: dict[str, Listed] = {}
+        self._packs: Recent[Pack] = Recent(KEPT)
         for root in roots:
             for path in _pack_folders(root):
                 try:
@@ -155,28 +204,50 @@ class Catalogue:
 
     def names(self) -> list[str]:
         """The names of the environments there are, sorted."""
-        return sorted(self._paths)
+        return sorted(name for name, path in self._paths.items() if path not in self.invalid)
 
     def get(self, name: str) -> Pack:
         """The pack of that name.
 
         Raises ``UnknownEnvironment`` (with close matches) and ``PackInvalid``.
         """
-        if name not in self._paths:
-            for path, error in self.invalid.items():
-                if path.name == name:
-                    raise error
+        pack = self._packs.get(name)
+        if pack is None:
+            pack = self._read(name)
+            self._packs.put(name, pack)
+        return pack
+
+    def listed(self) -> list[Listed]:
+        """What there is to tell of every environment, by name. Each is read once for it."""
+        for name in self.names():
+            if name not in self._listed:
+                with suppress(PackInvalid):  # it is in ``invalid`` now
+                    self._read(name)
+        return [self._listed[name] for name in self.names()]
+
+    def refuse(self, name: str, error: PackInvalid) -> None:
+        """Take an environment for broken from now on: nobody could open it."""
+        self.invalid[self._paths[name]] = error
+
+    def _read(self, name: str) -> Pack:
+        path = self._paths.get(name)
+        for broken, error in tuple(self.invalid.items()):
+            if broken == path or (path is None and broken.name == name):
+                raise error.with_traceback(None)
+        if path is None:
             raise UnknownEnvironment(
-                f"there is no environment {name!r}", hint=_near(name, self.names())
+                f"there is no environment {name!r}", hint=near(name, self.names())
             )
-        if name not in self._packs:
-            try:
-                pack = load_pack(self._paths[name])
-                self._packs[name] = self._mounted(pack) if pack.spec.environments else pack
-            except PackInvalid as error:
-                self.invalid[self._paths[name]] = error
-                raise
-        return self._packs[name]
+        try:
+            pack = read_pack(path)
+            pack = self._mounted(pack) if pack.spec.environments else pack
+            listed = Listed(path, pack.digest, pack.spec, len(pack.tasks))
+            if self._listed.setdefault(name, listed).digest != pack.digest:
+                raise _changed(name)
+        except PackInvalid as error:
+            self.refuse(name, error)
+            raise
+        return pack
 
     def _mounted(self, pack: Pack) -> Pack:
         """A world with its members."""
@@ -238,11 +309,16 @@ def _pack_folders(root: Path) -> Iterator[Path]:
         raise PackInvalid(f"{root} is neither a pack nor a folder of packs")
 
 
-def _files(path: Path) -> Iterator[Path]:
-    for file in path.rglob("*"):
-        parts = file.relative_to(path).parts
-        if file.is_file() and not any(part.startswith((".", "__pycache__")) for part in parts):
-            yield file
+def _files(folder: Path | str, before: str = "") -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """The files below a folder by relative name; links to folders are not followed."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.startswith((".", "__pycache__")):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                yield from _files(entry.path, f"{before}{entry.name}/")
+            elif entry.is_file():
+                yield f"{before}{entry.name}", entry
 
 
 def _read_text(path: Path) -> str:
@@ -262,7 +338,7 @@ def _read_toml(path: Path, kind: type[_S]) -> tuple[_S, str]:
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise PackInvalid(f"{place}: {error}") from None
     except msgspec.ValidationError as error:
-        raise _invalid(error, place, text, kind) from None
+        raise invalid(error, place, text, kind) from None
 
 
 def _read_faults(path: Path) -> PackFaults:
@@ -282,7 +358,7 @@ def _read_spec(path: Path) -> EnvironmentSpec:
     spec, text = _read_toml(path, EnvironmentSpec)
     if not PACK_NAME.fullmatch(spec.name):
         raise PackInvalid(
-            f"{place}: line {_line_of(text, 'name')}: name {spec.name!r} is not allowed",
+            f"{place}: line {line_of(text, 'name')}: name {spec.name!r} is not allowed",
             hint="start with a-z, then up to 39 of a-z 0-9 _ -",
         )
     return spec
@@ -300,7 +376,7 @@ def _read_lines(path: Path, kind: type[_S]) -> Iterator[_S]:
         try:
             entry = msgspec.json.decode(line, type=kind)
         except msgspec.ValidationError as error:
-            raise _invalid(error, place, "", kind) from None
+            raise invalid(error, place, "", kind) from None
         except (msgspec.DecodeError, RecursionError) as error:
             raise PackInvalid(f"{place}: not JSON: {error}") from None
         name: str = entry.id  # type: ignore[attr-defined]
@@ -308,41 +384,3 @@ def _read_lines(path: Path, kind: type[_S]) -> Iterator[_S]:
             raise PackInvalid(f"{place}: id {name!r} is already that of line {seen[name]}")
         seen[name] = number
         yield entry
-
-
-def _invalid(
-    error: msgspec.ValidationError, place: str, text: str, kind: type[Spec]
-) -> PackInvalid:
-    message = str(error)
-    unknown, at = _UNKNOWN_FIELD.search(message), _AT.search(message)
-    path = at.group(1) if at and at.group(1) else ""
-    word = unknown.group(1) if unknown else path.rsplit(".", 1)[-1]
-    line = _line_of(text, word) if text and word else 0
-    hint = _near(word, _fields(kind, path)) if unknown else ""
-    return PackInvalid(f"{place}: {f'line {line}: ' if line else ''}{message}", hint=hint)
-
-
-def _fields(kind: Any, path: str) -> list[str]:
-    """The fields of the struct at a path like ``clock`` or ``oracle[...]``."""
-    for part in filter(None, re.sub(r"\[[^]]*\]", "", path).split(".")):
-        field = {f.encode_name: f.type for f in msgspec.structs.fields(kind)}.get(part)
-        inner = getattr(field, "__args__", (field,))[0]
-        if not (isinstance(inner, type) and issubclass(inner, msgspec.Struct)):
-            return []
-        kind = inner
-    return [field.encode_name for field in msgspec.structs.fields(kind)]
-
-
-def _line_of(text: str, word: str) -> int:
-    for number, line in enumerate(text.splitlines(), start=1):
-        if re.match(rf"\s*\[?{re.escape(word)}\b", line):
-            return number
-    return 0
-
-
-def _near(word: str, known: Sequence[str]) -> str:
-    near = get_close_matches(word, known, n=3, cutoff=0.5)
-    if near:
-        return f"did you mean {' or '.join(near)}?"
-    shown = ", ".join(sorted(known)[:12])
-    return f"known: {shown}{', ...' if len(known) > 12 else ''}" if known else ""

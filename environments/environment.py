@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Final
 
 import anyio
 import anyio.to_thread
@@ -14,13 +15,35 @@ import msgspec
 from environments.catalogue import SHIPPED, Catalogue, Pack, with_files_named
 from environments.errors import PackInvalid, ToolTimedOut
 from environments.opened import WAIT, Environment
+from environments.recent import Recent
 from environments.sandbox.host import Description, Sandbox, SandboxLimits
 from environments.users.script import User
 from environments.verifier.judge import Judge
 from environments.world import World, build_rows, rows_digest
 from snapshots import Snapshot, SnapshotStore
+from snapshots.store import BUILDER_VERSION
 
 __all__ = ["WAIT", "Environment", "Environments", "open_environments"]
+
+
+KEPT: Final = 128
+"""How many environments are kept open that no episode plays."""
+
+
+class _Known(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found out about a pack when it was opened first; kept by its digest."""
+
+    snapshot: str
+    builder: int = BUILDER_VERSION
+    description: Description
+
+
+def _read_known(file: Path) -> _Known | None:
+    try:
+        known = msgspec.json.decode(file.read_bytes(), type=_Known)
+    except (OSError, msgspec.DecodeError):
+        return None
+    return known if known.builder == BUILDER_VERSION else None
 
 
 class Environments:
@@ -39,7 +62,7 @@ class Environments:
         self.sandbox = sandbox
         self.judge = judge
         self.user = user
-        self._open: dict[str, Environment | PackInvalid] = {}
+        self._open: Recent[Environment] = Recent(KEPT)
         self._locks: dict[str, anyio.Lock] = {}
 
     async def get(self, name: str) -> Environment:
@@ -49,36 +72,37 @@ class Environments:
         broken until the catalogue is read anew).
         """
         found = self._open.get(name)
-        if found is None:
-            pack = self.catalogue.get(name)
-            async with self._locks.setdefault(name, anyio.Lock()):
-                found = self._open.get(name)
-                if found is None:
-                    try:
-                        found = await self._load(pack)
-                    except PackInvalid as error:
-                        if isinstance(error.__cause__, ToolTimedOut):
-                            raise  # it may be the machine that is slow today
-                        found = error
-                    self._open[name] = found
-        if isinstance(found, PackInvalid):
-            raise found.with_traceback(None)
+        if found is not None:
+            return found
+        async with self._locks.setdefault(name, anyio.Lock()):
+            found = self._open.get(name)
+            if found is None:
+                pack = await anyio.to_thread.run_sync(self.catalogue.get, name)
+                try:
+                    found = await self._load(pack)
+                except PackInvalid as error:
+                    if not isinstance(error.__cause__, ToolTimedOut):
+                        self.catalogue.refuse(name, error)
+                    raise  # and it may be the machine that is slow today
+                self._open.put(name, found)
         return found
 
     async def _load(self, pack: Pack) -> Environment:
         if pack.members:
             return await self._mount(pack)
-        snapshot = await self._snapshot(pack)
-        known = self.store.root / "descriptions" / f"{pack.digest}.json"
-        if known.exists():
-            description = msgspec.json.decode(known.read_bytes(), type=Description)
-        else:
+        file = self.store.root / "descriptions" / f"{pack.digest}.json"
+        known = _read_known(file)
+        snapshot = self.store.find(known.snapshot) if known else None
+        if snapshot is None:
+            snapshot = await self._snapshot(pack)
+        if known is None:
             description = await self.sandbox.describe(pack, snapshot)
-            known.parent.mkdir(parents=True, exist_ok=True)
-            part = known.with_suffix(".part")
-            part.write_bytes(msgspec.json.encode(description))
-            part.replace(known)
-        return Environment(pack, snapshot, description, self.sandbox, self.judge, self.user)
+            known = _Known(snapshot=snapshot.digest, description=description)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            part = file.with_suffix(".part")
+            part.write_bytes(msgspec.json.encode(known))
+            part.replace(file)
+        return Environment(pack, snapshot, known.description, self.sandbox, self.judge, self.user)
 
     async def _mount(self, pack: Pack) -> World:
         members = {member.name: await self.get(member.name) for member in pack.members}
@@ -93,14 +117,15 @@ class Environments:
         return World(pack, members, rows)
 
     async def _snapshot(self, pack: Pack) -> Snapshot:
-        digest = pack.recipe.digest
+        recipe = await anyio.to_thread.run_sync(pack.recipe)
+        digest = recipe.digest
         found = self.store.find(digest)
         if found is not None:
             return found
         with tempfile.TemporaryDirectory(dir=self.store.root, prefix="build-") as folder:
             path = Path(folder) / "snapshot.sqlite"
             try:
-                await self.sandbox.build(pack, path)
+                await self.sandbox.build(pack, recipe, path)
             except PackInvalid as error:
                 raise PackInvalid(with_files_named(error.message), hint=error.hint) from error
             return await anyio.to_thread.run_sync(self.store.admit, digest, path)

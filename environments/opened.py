@@ -53,6 +53,8 @@ class Environment:
         self.user: User = user or Script()
         """Answers where a task has a user."""
         self.faults: FaultPlan = NONE
+        self.origin: Environment | None = None
+        """What this is a copy of, which is there for others as long as this is."""
         self.tables: Mapping[str, TableInfo] = description.tables
         self.tools: dict[str, ToolSpec] = {tool.name: tool for tool in description.tools}
         if pack.events:
@@ -136,6 +138,7 @@ class Environment:
             return self
         other = copy.copy(self)
         other.faults = plan
+        other.origin = self
         return other
 
     def heard_by(self, user: User) -> Environment:

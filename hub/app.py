@@ -40,6 +40,8 @@ from hub.tending import tended
 from snapshots import SnapshotStore
 
 VERSION = version("mcp-env-hub")
+SHOWN = 50
+"""How many environments the first page names; the API lists all."""
 ANY_ADDRESS = ("0.0.0.0", "::")
 
 WORTH_A_WARNING = ("start_failed", "zygote_lost")
@@ -139,12 +141,13 @@ def page_routes(hub: Hub) -> list[Route]:
     """What operators and the curious ask for."""
 
     async def index(request: Request) -> Response:
+        names = hub.environments.catalogue.names()
         return JSONResponse(
             {
                 "envhub": VERSION,
                 "environments": f"{PREFIX}/environments",
                 "description": f"{PREFIX}/openapi.json",
-                "mcp": [f"/environments/{name}/mcp" for name in hub.environments.catalogue.names()],
+                "mcp": [f"/environments/{name}/mcp" for name in names[:SHOWN]],
             }
         )
 

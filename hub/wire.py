@@ -52,12 +52,15 @@ class ErrorResponse(Response, frozen=True, kw_only=True):
 
 
 class EnvironmentQuery(Request, frozen=True, kw_only=True):
-    """Which environments to list; without any, all."""
+    """Which environments to list; without any, all, a page at a time."""
 
     q: str = ""
     """Words that name, title, summary, domain or tags must hold."""
     domain: str = ""
     tag: str = ""
+    after: Annotated[str, msgspec.Meta(max_length=64)] = ""
+    """The ``next`` of the page before."""
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 100
 
 
 class EnvironmentSummary(Response, frozen=True, kw_only=True):
@@ -80,7 +83,13 @@ class InvalidPack(Response, frozen=True, kw_only=True):
 
 class EnvironmentList(Response, frozen=True, kw_only=True):
     environments: tuple[EnvironmentSummary, ...]
+    """By name."""
     invalid: tuple[InvalidPack, ...]
+    """What is known to be broken, whatever was asked for; on the first page only."""
+    total: int
+    """How many fit, on all pages."""
+    next: str | None
+    """Pass it as ``after`` for the next page; ``null`` on the last."""
 
 
 class EnvironmentDetail(EnvironmentSummary, frozen=True, kw_only=True):

@@ -35,8 +35,8 @@ def make_packs(folder: Path, count: int) -> None:
         make_pack(folder, number)
 
 
-def make_pack(folder: Path, number: int) -> Path:
-    name = name_of(number)
+def make_pack(folder: Path, number: int, name: str = "") -> Path:
+    name = name or name_of(number)
     path = folder / name
     shutil.copytree(TEMPLATE, path, ignore=shutil.ignore_patterns("__pycache__"))
     manifest = path / "environment.toml"

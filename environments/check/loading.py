@@ -93,15 +93,16 @@ async def _mount(
 async def _build(
     pack: Pack, store: SnapshotStore, sandbox: Sandbox, findings: list[Finding]
 ) -> Snapshot | None:
+    recipe = pack.recipe()
     with tempfile.TemporaryDirectory(dir=store.root, prefix="check-") as folder:
         try:
             file = Path(folder) / "snapshot.sqlite"
-            await sandbox.build(pack, file)
-            snapshot = store.admit(pack.recipe.digest, file, foreign_keys=pack.spec.foreign_keys)
+            await sandbox.build(pack, recipe, file)
+            snapshot = store.admit(recipe.digest, file, foreign_keys=pack.spec.foreign_keys)
         except (EnvironmentFault, SnapshotsError) as error:
             findings.append(finding("schema and data are valid", [with_files_named(str(error))]))
             return None
-    rows = sum(len(table.rows) for table in pack.recipe.rows)
+    rows = sum(len(table.rows) for table in recipe.rows)
     note = f"{snapshot.size_bytes // 1024} KiB" + (f", {rows} rows in data files" if rows else "")
     findings.append(finding("schema and data are valid", [], note=note))
     return snapshot

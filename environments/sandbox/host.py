@@ -45,6 +45,7 @@ from environments.spec import CodeVerifier
 from environments.trajectory import Step
 from snapshots.branch import Branch
 from snapshots.pages import Snapshot
+from snapshots.store import Recipe
 
 __all__ = [
     "Case",
@@ -113,8 +114,9 @@ class Sandbox:
 
     # --- preparing ------------------------------------------------------------------------------
 
-    async def build(self, pack: Pack, path: Path) -> None:
-        """Write the pack's database to ``path``; what a lost worker left there is replaced.
+    async def build(self, pack: Pack, recipe: Recipe, path: Path) -> None:
+        """Write the database of a pack's recipe to ``path``; what a lost worker left there is
+        replaced.
 
         Raises ``PackInvalid`` (which script, statement or row, and why), ``WorkerExited``,
         ``ToolTimedOut`` and ``InfrastructureFault``.
@@ -122,7 +124,7 @@ class Sandbox:
 
         def request(id: int, view: wire.View | None) -> wire.Request:
             path.unlink(missing_ok=True)
-            return wire.Build(id=id, recipe=pack.recipe, path=str(path.absolute()))
+            return wire.Build(id=id, recipe=recipe, path=str(path.absolute()))
 
         question = Question(
             f"building {pack.spec.name}", self.limits.build_timeout_seconds, request, read_nothing

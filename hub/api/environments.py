@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import anyio.to_thread
 
-from environments.catalogue import Catalogue, Pack
-from environments.errors import PackInvalid
+from environments.catalogue import Listed
 from environments.spec import Task
 from hub.api.routing import Route
 from hub.tenancy import OwnEpisodes
@@ -23,14 +22,18 @@ from hub.wire import (
 
 async def list_environments(episodes: OwnEpisodes, query: EnvironmentQuery) -> EnvironmentList:
     catalogue = episodes.environments.catalogue
-    # packs not asked for before are read from disk here
-    packs = await anyio.to_thread.run_sync(_readable, catalogue)
+    listed = await anyio.to_thread.run_sync(catalogue.listed)  # packs are read from disk there
+    fitting = [each for each in listed if each.fits(query.q, query.domain, query.tag)]
+    rest = [each for each in fitting if each.spec.name > query.after]
+    page = rest[: query.limit]
     return EnvironmentList(
-        environments=tuple(_summary(pack) for pack in packs if _matches(pack, query)),
+        environments=tuple(map(_summary, page)),
         invalid=tuple(
             InvalidPack(path=path.name, message=str(error))
-            for path, error in catalogue.invalid.items()
+            for path, error in (() if query.after else catalogue.invalid.items())
         ),
+        total=len(fitting),
+        next=page[-1].spec.name if len(page) < len(rest) else None,
     )
 
 
@@ -57,7 +60,7 @@ async def show_environment(episodes: OwnEpisodes, name: str) -> EnvironmentDetai
 
 
 async def list_tasks(episodes: OwnEpisodes, name: str, query: TaskQuery) -> TaskList:
-    pack = episodes.environments.catalogue.get(name)
+    pack = await anyio.to_thread.run_sync(episodes.environments.catalogue.get, name)
     return TaskList(
         environment=name,
         tasks=tuple(
@@ -71,39 +74,21 @@ async def list_tasks(episodes: OwnEpisodes, name: str, query: TaskQuery) -> Task
 
 
 async def show_task(episodes: OwnEpisodes, name: str, task: str) -> TaskSummary:
-    return _task(episodes.environments.catalogue.get(name).task(task))
+    pack = await anyio.to_thread.run_sync(episodes.environments.catalogue.get, name)
+    return _task(pack.task(task))
 
 
-def _readable(catalogue: Catalogue) -> list[Pack]:
-    packs = []
-    for name in catalogue.names():
-        try:
-            packs.append(catalogue.get(name))
-        except PackInvalid:
-            continue  # the catalogue keeps it in ``invalid``, and so does the answer
-    return packs
-
-
-def _matches(pack: Pack, query: EnvironmentQuery) -> bool:
-    spec = pack.spec
-    text = " ".join((spec.name, spec.title, spec.summary, spec.domain, *spec.tags)).lower()
-    return (
-        all(word in text for word in query.q.lower().split())
-        and query.domain in ("", spec.domain)
-        and (not query.tag or query.tag in spec.tags)
-    )
-
-
-def _summary(pack: Pack) -> EnvironmentSummary:
+def _summary(listed: Listed) -> EnvironmentSummary:
+    spec = listed.spec
     return EnvironmentSummary(
-        name=pack.spec.name,
-        version=pack.spec.version,
-        title=pack.spec.title,
-        summary=pack.spec.summary,
-        domain=pack.spec.domain,
-        tags=pack.spec.tags,
-        tasks=len(pack.tasks),
-        digest=pack.digest,
+        name=spec.name,
+        version=spec.version,
+        title=spec.title,
+        summary=spec.summary,
+        domain=spec.domain,
+        tags=spec.tags,
+        tasks=listed.tasks,
+        digest=listed.digest,
     )
 
 
@@ -125,7 +110,7 @@ ROUTES = (
         handler=list_environments,
         query=EnvironmentQuery,
         response=EnvironmentList,
-        summary="List environments, by words, domain or tag",
+        summary="List environments, by words, domain or tag, a page at a time",
     ),
     Route(
         method="GET",

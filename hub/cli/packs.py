@@ -6,13 +6,19 @@ import asyncio
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
-from hub.cli.output import complain, console, invocation, say, table
+from hub.cli.output import complain, console, invocation, note, say, table
 from hub.settings import Settings
+
+if TYPE_CHECKING:
+    from environments.catalogue import Listed
+
+SHOWN = 50
+"""How many a person is shown who did not say how many."""
 
 Packs = Annotated[
     list[Path] | None,
@@ -45,55 +51,73 @@ def new(
 
 def list_packs(
     packs: Packs = None,
+    search: Annotated[
+        str, typer.Option(help="Words that name, title, summary, domain or tags must hold.")
+    ] = "",
+    domain: Annotated[str, typer.Option(help="Those of this domain.")] = "",
+    tag: Annotated[str, typer.Option(help="Those with this tag.")] = "",
+    limit: Annotated[
+        int | None, typer.Option(min=1, help=f"The most to show; by default {SHOWN}, as JSON all.")
+    ] = None,
     as_json: AsJson = False,
     long: Annotated[
         bool, typer.Option("--long", help="Licence, provenance and digest of each.")
     ] = False,
 ) -> None:
     """List the environments there are."""
-    from environments.catalogue import Pack
-    from environments.errors import PackInvalid
     from hub.supply import catalogue_of
 
     catalogue = catalogue_of(_settings(packs))
-    found: list[Pack] = []
-    for name in catalogue.names():
-        try:
-            found.append(catalogue.get(name))
-        except PackInvalid:
-            continue  # told below, from catalogue.invalid
+    listed = catalogue.listed()
+    found = [each for each in listed if each.fits(search, domain, tag)]
     if as_json:
         specs = [
-            {"name": pack.name, "digest": pack.digest, "path": str(pack.path), "spec": pack.spec}
-            for pack in found
+            {
+                "name": each.spec.name,
+                "digest": each.digest,
+                "path": str(each.path),
+                "spec": each.spec,
+            }
+            for each in found[:limit]
         ]
         say(msgspec.json.encode(specs).decode())
-    elif long:
+    else:
+        shown = found[: limit or SHOWN]
+        _table_of(shown, long=long)
+        if len(shown) < len(listed):
+            fit = "" if found == listed else f" that fit, of {len(listed)}"
+            note(f"{len(shown)} of {len(found)}{fit}" if found else "nothing fits")
+        if len(shown) < len(found):
+            note("--search, --domain and --tag find fewer, --limit shows more")
+    for error in list(catalogue.invalid.values())[:SHOWN]:
+        complain(error.message, error.hint)
+    if len(catalogue.invalid) > SHOWN:
+        complain(f"... and {len(catalogue.invalid) - SHOWN} more packs that cannot be read")
+    if catalogue.invalid:
+        raise typer.Exit(1)
+
+
+def _table_of(listed: Sequence[Listed], *, long: bool) -> None:
+    if long:
         table(
             ("name", "version", "licence", "provenance", "digest"),
             [
                 (
-                    p.name,
-                    p.spec.version,
-                    declared(p.spec.licence),
-                    declared(p.spec.provenance),
-                    p.digest[:12],
+                    each.spec.name,
+                    each.spec.version,
+                    declared(each.spec.licence),
+                    declared(each.spec.provenance),
+                    each.digest[:12],
                 )
-                for p in found
+                for each in listed
             ],
         )
-    else:
-        table(
-            ("name", "version", "domain", "tasks", "title"),
-            [
-                (p.name, p.spec.version, p.spec.domain, str(len(p.tasks)), p.spec.title)
-                for p in found
-            ],
-        )
-    for error in catalogue.invalid.values():
-        complain(error.message, error.hint)
-    if catalogue.invalid:
-        raise typer.Exit(1)
+        return
+    rows = [(each.spec, str(each.tasks)) for each in listed]
+    table(
+        ("name", "version", "domain", "tasks", "title"),
+        [(spec.name, spec.version, spec.domain, tasks, spec.title) for spec, tasks in rows],
+    )
 
 
 def show(

@@ -26,6 +26,9 @@ Host = Annotated[str | None, typer.Option(help="Address to listen on.")]
 Port = Annotated[int | None, typer.Option(help="0 takes any free port.", min=0, max=65535)]
 DataDir = Annotated[Path | None, typer.Option(help="Where snapshots and the ledger are kept.")]
 
+SHOWN_BROKEN = 10
+"""How many broken packs are told of at the start; the API lists all."""
+
 
 def register(app: typer.Typer) -> None:
     """Add these commands."""
@@ -187,8 +190,10 @@ def _greet(hub: Hub, address: str) -> None:
     say(f"envhub is listening on {address}")
     say(f"  {len(names)} environments: {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}")
     say(f"  data in {hub.settings.data_dir}, durability {hub.settings.durability}")
-    for error in catalogue.invalid.values():
+    for error in list(catalogue.invalid.values())[:SHOWN_BROKEN]:
         complain(error.message, error.hint)
+    if len(catalogue.invalid) > SHOWN_BROKEN:
+        complain(f"... and {len(catalogue.invalid) - SHOWN_BROKEN} more packs that cannot be read")
     if names:
         name = names[0]
         body = json.dumps({"environment": name})

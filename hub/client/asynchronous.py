@@ -108,7 +108,12 @@ class AsyncHub:
         self, q: str = "", *, domain: str = "", tag: str = ""
     ) -> tuple[wire.EnvironmentSummary, ...]:
         """The environments there are, by words, domain or tag."""
-        return (await self.ask(asks.environments(q, domain, tag))).environments
+        page = await self.ask(asks.environments(q, domain, tag, None))
+        found = page.environments
+        while page.next is not None:
+            page = await self.ask(asks.environments(q, domain, tag, page.next))
+            found += page.environments
+        return found
 
     async def environment(self, name: str) -> wire.EnvironmentDetail:
         """One environment: tools, tables, policy. Asked once and remembered."""

@@ -107,7 +107,12 @@ class Hub:
         self, q: str = "", *, domain: str = "", tag: str = ""
     ) -> tuple[wire.EnvironmentSummary, ...]:
         """The environments there are, by words, domain or tag."""
-        return self.ask(asks.environments(q, domain, tag)).environments
+        page = self.ask(asks.environments(q, domain, tag, None))
+        found = page.environments
+        while page.next is not None:
+            page = self.ask(asks.environments(q, domain, tag, page.next))
+            found += page.environments
+        return found
 
     def environment(self, name: str) -> wire.EnvironmentDetail:
         """One environment: tools, tables, policy. Asked once and remembered."""

@@ -52,7 +52,7 @@ class Side:
         self.rates: list[float] = []
         self._sandbox = sandbox
         self._pack = load_pack(PACK)
-        self._snapshot = store.build(self._pack.recipe)
+        self._snapshot = store.build(self._pack.recipe())
 
     async def take_turn(self) -> None:
         for _ in range(STARTS):

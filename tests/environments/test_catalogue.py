@@ -37,8 +37,8 @@ def test_a_pack_is_read_whole(pack: Path) -> None:
     assert list(read.tasks) == ["lend-cyberiad", "unblock-by-return", "who-has-solaris"]
     assert read.task("lend-cyberiad").oracle[2].tool == "lend_book"
     assert read.policy.startswith("# The library desk")
-    assert read.recipe.clock_ms == read.spec.clock.start_ms == 1_772_442_000_000
-    tables = [(table.table, len(table.rows)) for table in read.recipe.rows]
+    assert read.recipe().clock_ms == read.spec.clock.start_ms == 1_772_442_000_000
+    tables = [(table.table, len(table.rows)) for table in read.recipe().rows]
     # rows that name the same columns stand together
     assert [(name, count) for name, count in tables if name != "members"] == [
         ("books", 16), ("loans", 13)
@@ -48,7 +48,7 @@ def test_a_pack_is_read_whole(pack: Path) -> None:
 
 
 def test_what_is_read_builds(pack: Path, tmp_path: Path) -> None:
-    snapshot = SnapshotStore(tmp_path / "store").build(load_pack(pack).recipe)
+    snapshot = SnapshotStore(tmp_path / "store").build(load_pack(pack).recipe())
     assert snapshot.size_bytes > 0
 
 
@@ -63,7 +63,7 @@ def test_an_unknown_task_names_its_neighbours(pack: Path) -> None:
 def test_parents_come_before_children_and_a_number_overrules(pack: Path) -> None:
     (pack / "data" / "05-loans.jsonl").write_bytes((pack / "data" / "loans.jsonl").read_bytes())
     (pack / "data" / "loans.jsonl").unlink()
-    order = [table.table for table in load_pack(pack).recipe.rows]
+    order = [table.table for table in load_pack(pack).recipe().rows]
     assert list(dict.fromkeys(order)) == ["loans", "members", "books"]
 
 
@@ -72,14 +72,14 @@ def test_csv_fields_are_text_and_empty_ones_null(pack: Path) -> None:
     (pack / "data" / "loans.csv").write_text(
         'id,member_id,book_id,lent_at,due_on,returned_at\nL-1,M-1041,"B-0388",2026,"a, b",\n'
     )
-    loans = load_pack(pack).recipe.rows[-1]
+    loans = load_pack(pack).recipe().rows[-1]
     assert loans.columns[0] == "id"
     assert loans.rows == (("L-1", "M-1041", "B-0388", "2026", "a, b", None),)
 
 
 def test_nested_json_is_stored_as_text(pack: Path) -> None:
     (pack / "data" / "books.jsonl").write_text('{"id": "B-1", "title": ["a", {"b": "é"}]}\n')
-    books = next(table for table in load_pack(pack).recipe.rows if table.table == "books")
+    books = next(table for table in load_pack(pack).recipe().rows if table.table == "books")
     assert books.rows == (("B-1", '["a", {"b": "é"}]'),)
 
 

@@ -187,7 +187,7 @@ class Ends:
 async def against_host(count: int, seed: int, folder: Path) -> Counter[str]:
     """Feed ``count`` frames to the gateway's end of a worker. Returns how they ended."""
     packs = Packs(folder)
-    snapshot = SnapshotStore(folder / "host-snapshots").build(packs.write(name="host").recipe)
+    snapshot = SnapshotStore(folder / "host-snapshots").build(packs.write(name="host").recipe())
     branch = Branch(snapshot)
     fuzzer, ends, loop = Fuzzer(seed, snapshot.size_bytes), Ends(), asyncio.get_running_loop()
     gone: list[Worker] = []
@@ -237,7 +237,7 @@ def against_guest(count: int, seed: int, real: int, folder: Path) -> Counter[str
     """Feed ``count`` frames to what decodes requests, and ``real`` of them to workers."""
     packs = Packs(folder)
     pack = packs.write(name="guest")
-    snapshot = SnapshotStore(folder / "guest-snapshots").build(pack.recipe)
+    snapshot = SnapshotStore(folder / "guest-snapshots").build(pack.recipe())
     fuzzer, ends = Fuzzer(seed, snapshot.size_bytes), Ends()
     load = jobs.players(pack, snapshot, None, SandboxLimits()).load
     moment = wire.Moment(pack.spec.clock.start_ms, 0, {})

@@ -48,7 +48,7 @@ def _ignore(_: Worker) -> None:
 @pytest.mark.anyio
 async def test_an_answer_in_crumbs_costs_no_more_than_in_one_piece(tmp_path: Path) -> None:
     """Were what has come copied with every crumb, this would take minutes."""
-    snapshot = SnapshotStore(tmp_path).build(Packs(tmp_path).write().recipe)
+    snapshot = SnapshotStore(tmp_path).build(Packs(tmp_path).write().recipe())
     worker = Worker(1, asyncio.get_running_loop(), 8 << 20, lambda _: None, _ignore, _ignore)
     worker.connection_made(Transport())
     question = Question("x", 60, _describe, read_report, Branch(snapshot))

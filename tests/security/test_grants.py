@@ -56,7 +56,7 @@ def test_a_verifier_elsewhere_grants_nothing(tmp_path: Path, file: str) -> None:
     """A task that names such a file is refused; another task of its pack must not profit."""
     tasks = '{"id":"t","instruction":"x","verifier":{"code":{"kind":"native","file":"%s"}}}\n'
     pack = Packs(tmp_path).write(tasks_jsonl=tasks % file)
-    snapshot = SnapshotStore(tmp_path / "snapshots").build(pack.recipe)
+    snapshot = SnapshotStore(tmp_path / "snapshots").build(pack.recipe())
     load = jobs.examiners(pack, snapshot, tmp_path / "states", SandboxLimits()).load(1)
     assert isinstance(load, LoadExaminer)
     assert set(load.limits.readable) == {str(snapshot.path), str(tmp_path / "states")}

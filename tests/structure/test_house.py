@@ -20,9 +20,9 @@ ORDER = {
         "vfs", "branch", "workspace", "deltas", "records", "nodes", "btree", "compare", "store",
     ],
     "environments": [
-        "errors", "names", "keepable", "spec", "authoring", "trajectory", "chat", "faults",
-        "horizons", "advantages", "llm", "documents", "assertions", "datafiles", "catalogue",
-        "archives", "sampling", "scaffold", "runtimes",
+        "errors", "names", "recent", "keepable", "spec", "authoring", "trajectory", "chat",
+        "faults", "horizons", "advantages", "llm", "documents", "assertions", "datafiles",
+        "complaints", "catalogue", "archives", "sampling", "scaffold", "runtimes",
         "sandbox", "verifier", "journal", "users", "timeline", "unhurried", "opened", "joint",
         "world", "environment", "injection", "episode", "record", "parquet", "oracle", "notebook",
         "replay", "comparison", "check", "importers", "evaluation", "synthesis",

@@ -102,7 +102,7 @@ class Packs:
     def world(self, sandbox: Sandbox, *arguments: str, **options: str) -> World:
         """An episode of such a pack, from its start."""
         pack = self.write(*arguments, **options)
-        snapshot = self._store.build(pack.recipe)
+        snapshot = self._store.build(pack.recipe())
         moment = Moment(pack.spec.clock.start_ms, 0, {})
         return World(sandbox, pack, snapshot, Branch(snapshot), moment)
 

@@ -164,8 +164,8 @@ async def test_build_writes_the_snapshot_of_the_recipe(
 ) -> None:
     pack = packs.write()
     path = tmp_path / "built.sqlite"
-    await sandbox.build(pack, path)
-    assert path.read_bytes() == SnapshotStore(tmp_path / "s").build(pack.recipe).path.read_bytes()
+    await sandbox.build(pack, pack.recipe(), path)
+    assert path.read_bytes() == SnapshotStore(tmp_path / "s").build(pack.recipe()).path.read_bytes()
 
 
 async def test_build_says_what_is_wrong_with_the_data(
@@ -173,7 +173,7 @@ async def test_build_says_what_is_wrong_with_the_data(
 ) -> None:
     pack = packs.write(data_sql="INSERT INTO items VALUES ('a', NULL, NULL);")
     with pytest.raises(PackInvalid, match=r"script 2, line 1: .*NOT NULL"):
-        await sandbox.build(pack, tmp_path / "built.sqlite")
+        await sandbox.build(pack, pack.recipe(), tmp_path / "built.sqlite")
 
 
 # --- the world ------------------------------------------------------------------------------------
