@@ -46,7 +46,7 @@ def _given(**query: Any) -> dict[str, Any]:
 # --- what there is to play ---------------------------------------------------------------------
 
 
-def environments(q: str, domain: str, tag: str, after: str | None) -> Ask[wire.EnvironmentList]:
+def environments(q: str, domain: str, tag: str, after: str) -> Ask[wire.EnvironmentList]:
     query = _given(q=q, domain=domain, tag=tag, after=after, limit=1000)
     return Ask(method="GET", path=_path("environments"), query=query, answer=wire.EnvironmentList)
 

@@ -23,7 +23,7 @@ from hub.client.errors import HubError
 from hub.client.exchange import Attempts, Connection, decoded, raise_for
 from hub.client.keepers import TaskKeeper
 from hub.client.opening import Opening
-from hub.client.playing import Given, Place, Player, place_of, places_of
+from hub.client.playing import Given, Place, Player, keyed, place_of, places_of
 from hub.client.pulling import EVENTS, TRAJECTORIES, EventReader, lines_of, params
 
 Answer = TypeVar("Answer")
@@ -108,11 +108,11 @@ class AsyncHub:
         self, q: str = "", *, domain: str = "", tag: str = ""
     ) -> tuple[wire.EnvironmentSummary, ...]:
         """The environments there are, by words, domain or tag."""
-        page = await self.ask(asks.environments(q, domain, tag, None))
-        found = page.environments
-        while page.next is not None:
-            page = await self.ask(asks.environments(q, domain, tag, page.next))
-            found += page.environments
+        found: tuple[wire.EnvironmentSummary, ...] = ()
+        after: str | None = ""
+        while after is not None:
+            page = await self.ask(asks.environments(q, domain, tag, after))
+            found, after = found + page.environments, page.next
         return found
 
     async def environment(self, name: str) -> wire.EnvironmentDetail:
@@ -131,7 +131,7 @@ class AsyncHub:
         self, environment: str, task: str | None = None, **terms: Unpack[Given]
     ) -> Opening[AsyncEpisode]:
         """Begin an episode: ``async with hub.episode("banking", "…") as episode:``, or await it."""
-        request = wire.CreateEpisode(environment=environment, task=task, **_keyed(terms))
+        request = wire.CreateEpisode(environment=environment, task=task, **keyed(terms))
 
         async def begin() -> AsyncEpisode:
             return self._player(place_of(await self.ask(asks.create(request)), request.window))
@@ -142,18 +142,18 @@ class AsyncHub:
         self, requests: Sequence[wire.CreateEpisode]
     ) -> list[AsyncEpisode | HubError]:
         """Begin many in one request; each succeeds or fails by itself."""
-        keyed = [
+        sent = [
             request
             if request.key is not None
             else msgspec.structs.replace(request, key=secrets.token_hex(16))
             for request in requests
         ]
-        results = (await self.ask(asks.create_all(keyed))).results
+        results = (await self.ask(asks.create_all(sent))).results
         return [
             self._player(place_of(result.episode, request.window))
             if result.episode is not None
             else _refused(result.error)
-            for request, result in zip(keyed, results, strict=True)
+            for request, result in zip(sent, results, strict=True)
         ]
 
     async def attach(self, episode_id: str) -> AsyncEpisode:
@@ -177,7 +177,7 @@ class AsyncHub:
             task=task,
             sampler=sampler,
             sample=sample,
-            **_keyed(terms),
+            **keyed(terms),
         )
 
         async def begin() -> AsyncGroup:
@@ -393,11 +393,6 @@ class AsyncGroup(Sequence[AsyncEpisode]):
             for episode in still:
                 episode.status = "closed"
                 self._hub._left(episode)
-
-
-def _keyed(terms: Given) -> Given:
-    """Terms under which a repeated request begins nothing twice."""
-    return terms if terms.get("key") is not None else {**terms, "key": secrets.token_hex(16)}
 
 
 def _refused(error: wire.ErrorBody | None) -> HubError:

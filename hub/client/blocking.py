@@ -22,7 +22,7 @@ from hub.client.asks import Ask
 from hub.client.errors import HubError
 from hub.client.exchange import Attempts, Connection, decoded, raise_for
 from hub.client.keepers import ThreadKeeper
-from hub.client.playing import Given, Place, Player, place_of, places_of
+from hub.client.playing import Given, Place, Player, keyed, place_of, places_of
 from hub.client.pulling import EVENTS, TRAJECTORIES, EventReader, lines_of, params
 
 Answer = TypeVar("Answer")
@@ -107,11 +107,11 @@ class Hub:
         self, q: str = "", *, domain: str = "", tag: str = ""
     ) -> tuple[wire.EnvironmentSummary, ...]:
         """The environments there are, by words, domain or tag."""
-        page = self.ask(asks.environments(q, domain, tag, None))
-        found = page.environments
-        while page.next is not None:
-            page = self.ask(asks.environments(q, domain, tag, page.next))
-            found += page.environments
+        found: tuple[wire.EnvironmentSummary, ...] = ()
+        after: str | None = ""
+        while after is not None:
+            page = self.ask(asks.environments(q, domain, tag, after))
+            found, after = found + page.environments, page.next
         return found
 
     def environment(self, name: str) -> wire.EnvironmentDetail:
@@ -128,24 +128,24 @@ class Hub:
 
     def episode(self, environment: str, task: str | None = None, **terms: Unpack[Given]) -> Episode:
         """Begin an episode: ``with hub.episode("banking", task="…") as episode:``."""
-        request = wire.CreateEpisode(environment=environment, task=task, **_keyed(terms))
+        request = wire.CreateEpisode(environment=environment, task=task, **keyed(terms))
         info = self.ask(asks.create(request))
         return self._player(place_of(info, request.window))
 
     def episodes(self, requests: Sequence[wire.CreateEpisode]) -> list[Episode | HubError]:
         """Begin many in one request; each succeeds or fails by itself."""
-        keyed = [
+        sent = [
             request
             if request.key is not None
             else msgspec.structs.replace(request, key=secrets.token_hex(16))
             for request in requests
         ]
-        results = self.ask(asks.create_all(keyed)).results
+        results = self.ask(asks.create_all(sent)).results
         return [
             self._player(place_of(result.episode, request.window))
             if result.episode is not None
             else _refused(result.error)
-            for request, result in zip(keyed, results, strict=True)
+            for request, result in zip(sent, results, strict=True)
         ]
 
     def attach(self, episode_id: str) -> Episode:
@@ -169,7 +169,7 @@ class Hub:
             task=task,
             sampler=sampler,
             sample=sample,
-            **_keyed(terms),
+            **keyed(terms),
         )
         info = self.ask(asks.create_group(request))
         if terms.get("key") is not None:  # it may have been begun, and played, before
@@ -380,11 +380,6 @@ class Group(Sequence[Episode]):
             for episode in still:
                 episode.status = "closed"
                 self._hub._left(episode)
-
-
-def _keyed(terms: Given) -> Given:
-    """Terms under which a repeated request begins nothing twice."""
-    return terms if terms.get("key") is not None else {**terms, "key": secrets.token_hex(16)}
 
 
 def _refused(error: wire.ErrorBody | None) -> HubError:

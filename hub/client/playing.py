@@ -35,6 +35,11 @@ class Given(TypedDict, total=False):
     key: str | None
 
 
+def keyed(terms: Given) -> Given:
+    """Terms under which a repeated request begins nothing twice."""
+    return terms if terms.get("key") is not None else {**terms, "key": secrets.token_hex(16)}
+
+
 class Place(msgspec.Struct, frozen=True, kw_only=True):
     """An episode as it was when its player came to it."""
 
