@@ -167,10 +167,13 @@ def pack_digest(path: Path) -> str:
 
 
 def pack_files(path: Path) -> list[tuple[str, Path]]:
-    """A pack's files by relative name, sorted; caches and dotfiles are left out.
+    """A pack's files by relative name, sorted; caches and dotfiles are left out. None where no
+    folder is.
 
     Raises ``PackInvalid`` for a link that leads out of the pack.
     """
+    if not path.is_dir():
+        return []
     root = path.resolve()
     files = sorted((name, Path(entry.path), entry.is_symlink()) for name, entry in _files(path))
     for name, file, link in files:

@@ -102,7 +102,7 @@ def test_a_pack_is_the_same_each_time_and_so_is_its_database(
     images = []
     for root in (packs, tmp_path):
         pack = load_pack(root / SHOP)
-        snapshot = SnapshotStore(tmp_path / root.name).build(pack.recipe)
+        snapshot = SnapshotStore(tmp_path / root.name).build(pack.recipe())
         images.append((pack.digest, snapshot.path.read_bytes()))
     assert images[0] == images[1]
     received = apsw.Connection(str(snapshot.path)).execute("SELECT received_at FROM bikes").get

@@ -117,8 +117,9 @@ class Bench:
     async def _opened(self, pack: Pack) -> Environment:
         file = self.store.root / f"{pack.name}.building"
         file.unlink(missing_ok=True)
-        await self.sandbox.build(pack, file)
-        snapshot = self.store.admit(pack.recipe.digest, file, foreign_keys=pack.spec.foreign_keys)
+        recipe = pack.recipe()
+        await self.sandbox.build(pack, recipe, file)
+        snapshot = self.store.admit(recipe.digest, file, foreign_keys=pack.spec.foreign_keys)
         description = await self.sandbox.describe(pack, snapshot)
         return Environment(pack, snapshot, description, self.sandbox)
 
