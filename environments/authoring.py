@@ -23,6 +23,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 import apsw
@@ -154,14 +156,65 @@ def new_id(entity: str, prefix: str | None = None) -> str:
 # --- declaring tools -------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
 class Tool:
-    """A declared tool, ready to be called: its spec, and validation of what goes in and out."""
+    """A declared tool, ready to be called: its spec, and validation of what goes in and out.
 
-    spec: ToolSpec
-    function: Callable[..., Any]
-    arguments: type[pydantic.BaseModel]
-    wants_database: bool
+    What pydantic makes of its arguments is made when first asked for: a worker that calls three of
+    forty tools need not wait for the others.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], name: str, title: str, read_only: bool
+    ) -> None:
+        self.function = function
+        self.name = name
+        self.title = title or name.replace("_", " ").capitalize()
+        self.read_only = read_only
+        self.description = inspect.getdoc(function) or ""
+        if not TOOL_NAME.match(name):
+            raise PackInvalid(
+                f"tool name {name!r} is not allowed",
+                hint="use 1-40 of A-Z a-z 0-9 _ - ; clients refuse a whole server otherwise",
+            )
+        if not self.description:
+            raise PackInvalid(f"tool {name} has no docstring", hint="say in it what the tool does")
+        hints = get_type_hints(function, include_extras=True)
+        parameters = list(inspect.signature(function).parameters.values())
+        self.wants_database = bool(parameters) and hints.get(parameters[0].name) is Database
+        self._fields: dict[str, Any] = {}
+        for parameter in parameters[1:] if self.wants_database else parameters:
+            if parameter.name not in hints:
+                raise PackInvalid(f"parameter {parameter.name} of tool {name} has no annotation")
+            empty = parameter.default is inspect.Parameter.empty
+            self._fields[parameter.name] = (
+                hints[parameter.name],
+                ... if empty else parameter.default,
+            )
+
+    @cached_property
+    def arguments(self) -> type[pydantic.BaseModel]:
+        """Raises ``PackInvalid`` for annotations that pydantic cannot make anything of."""
+        try:
+            return pydantic.create_model(
+                f"{self.name}_arguments",
+                __config__=pydantic.ConfigDict(extra="forbid"),
+                **self._fields,
+            )
+        except Exception as error:  # pydantic's, of many kinds; and what a stranger's types raise
+            code = self.function.__code__
+            place = f"{Path(code.co_filename).name}:{code.co_firstlineno}"
+            raise PackInvalid(f"{place}: {type(error).__name__}: {error}") from error
+
+    @cached_property
+    def spec(self) -> ToolSpec:
+        """Raises ``PackInvalid``; see ``arguments``."""
+        return ToolSpec(
+            name=self.name,
+            title=self.title,
+            description=self.description,
+            input_schema=_input_schema(self.arguments),
+            read_only=self.read_only,
+        )
 
     def __call__(self, db: Database, arguments: Mapping[str, Any]) -> Any:
         """Run the tool; returns plain JSON values.
@@ -172,7 +225,7 @@ class Tool:
         try:
             parsed = self.arguments.model_validate(arguments)
         except pydantic.ValidationError as error:
-            raise invalid_arguments(self.spec.name, error) from None
+            raise invalid_arguments(self.name, error) from None
         values = {name: getattr(parsed, name) for name in self.arguments.model_fields}
         result = self.function(db, **values) if self.wants_database else self.function(**values)
         try:
@@ -181,7 +234,7 @@ class Tool:
             return plain
         except (pydantic.ValidationError, ValueError, TypeError) as error:
             raise BadResult(
-                f"tool {self.spec.name} returned what is not JSON: {error}",
+                f"tool {self.name} returned what is not JSON: {error}",
                 hint="return dicts, lists, text, numbers, pydantic models or None",
             ) from None
 
@@ -219,7 +272,8 @@ def tool(
     """
 
     def declare(function: Function) -> Function:
-        function.__envhub_tool__ = _declare(function, read_only, name, title)  # type: ignore[attr-defined]
+        declared = Tool(function, name or function.__name__, title, read_only)
+        function.__envhub_tool__ = declared  # type: ignore[attr-defined]
         return function
 
     return declare
@@ -231,44 +285,8 @@ def declared_tools(names: Iterable[Any]) -> dict[str, Tool]:
     for value in names:
         declared = getattr(value, "__envhub_tool__", None)
         if isinstance(declared, Tool):
-            found.setdefault(declared.spec.name, declared)
+            found.setdefault(declared.name, declared)
     return found
-
-
-def _declare(function: Callable[..., Any], read_only: bool, name: str | None, title: str) -> Tool:
-    name = name or function.__name__
-    if not TOOL_NAME.match(name):
-        raise PackInvalid(
-            f"tool name {name!r} is not allowed",
-            hint="use 1-40 of A-Z a-z 0-9 _ - ; clients refuse a whole server otherwise",
-        )
-    description = inspect.getdoc(function)
-    if not description:
-        raise PackInvalid(f"tool {name} has no docstring", hint="say in it what the tool does")
-    hints = get_type_hints(function, include_extras=True)
-    parameters = dict(inspect.signature(function).parameters)
-    wants_database = next(iter(parameters), None) is not None and (
-        hints.get(next(iter(parameters))) is Database
-    )
-    if wants_database:
-        del parameters[next(iter(parameters))]
-    fields: dict[str, Any] = {}
-    for parameter in parameters.values():
-        if parameter.name not in hints:
-            raise PackInvalid(f"parameter {parameter.name} of tool {name} has no annotation")
-        default = ... if parameter.default is inspect.Parameter.empty else parameter.default
-        fields[parameter.name] = (hints[parameter.name], default)
-    model = pydantic.create_model(
-        f"{name}_arguments", __config__=pydantic.ConfigDict(extra="forbid"), **fields
-    )
-    spec = ToolSpec(
-        name=name,
-        title=title or name.replace("_", " ").capitalize(),
-        description=description,
-        input_schema=_input_schema(model),
-        read_only=read_only,
-    )
-    return Tool(spec, function, model, wants_database)
 
 
 def _input_schema(model: type[pydantic.BaseModel]) -> dict[str, Any]:

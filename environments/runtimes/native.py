@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,29 @@ from environments.runtimes.source import SOURCE, place_in, run_source
 from environments.spec import ToolSpec
 
 
+class _Specs(Mapping[str, ToolSpec]):
+    """The specs of tools, each made when it is asked for."""
+
+    def __init__(self, tools: Mapping[str, Tool]) -> None:
+        self._tools = tools
+
+    def __getitem__(self, name: str) -> ToolSpec:
+        return self._tools[name].spec
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tools)
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+
 class NativeProgram:
     """The functions under ``@tool`` of one ``tools.py``."""
 
     def __init__(self, pack: Path, tools: Mapping[str, Tool]) -> None:
         self._pack = pack
         self._tools = tools
-        self.tools: Mapping[str, ToolSpec] = {name: tool.spec for name, tool in tools.items()}
+        self.tools: Mapping[str, ToolSpec] = _Specs(tools)
 
     def call(self, tool: str, connection: apsw.Connection, arguments: Mapping[str, Any]) -> Any:
         """Run a tool; see ``Program.call``."""

@@ -17,7 +17,7 @@ import signal
 import socket
 import sys
 
-from environments.authoring import Database, tool
+from environments.authoring import Database, declared_tools, tool
 from environments.runtimes import fastapi
 from environments.sandbox import guest
 from environments.sandbox.confine import processes
@@ -139,14 +139,17 @@ class Zygote:
 
 
 def _warm_up(breed: Breed) -> None:
-    """Declare a tool, so that what pydantic imports and builds on first use is there to be forked:
-    otherwise every worker pays for it again, many times what the fork costs.
+    """Declare a tool and ask for its schema, so that what pydantic imports and builds on first use
+    is there to be forked: otherwise every worker pays for it again, many times what the fork costs.
 
     Raises ``ImportError``."""
 
     @tool(read_only=True)
     def warm_up(db: Database, text: str = "", number: int = 0) -> None:
         """Never called."""
+
+    for declared in declared_tools([warm_up]).values():
+        declared.spec  # noqa: B018 - made when it is first asked for
 
     if breed is Breed.IMPORTS:
         fastapi.warm_up()
