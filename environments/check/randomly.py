@@ -45,15 +45,17 @@ async def random_runs(
         starts[task.initial].append(task)
     every = [(alike, seed) for alike in starts.values() for seed in range(RUNS)]
 
+    expected = {task.id: frozenset(_expected(task.verifier)) for task in tasks}
+
     async def earned(item: tuple[list[Task], int]) -> list[tuple[str, float | None]]:
         alike, seed = item
         episode = await Episode.start(environment, task=alike[0].id, seed=seed, horizon=STEPS)
         answer = await wander(episode, tools, pools)
-        idle = not episode.changes(actor="agent")
+        changed = frozenset(episode.changes(actor="agent").tables)
         return [
             (task.id, (await judged_as(environment, task, episode.attempt(task, answer))).value)
             for task in alike
-            if not idle or _looks_beyond_changes(task.verifier)
+            if changed & expected[task.id] or _looks_beyond_changes(task.verifier)
         ]
 
     sums: dict[str, float] = dict.fromkeys((task.id for task in tasks), 0.0)
@@ -75,9 +77,16 @@ async def random_runs(
     return finding("random runs score next to nothing", problems, note=note, hard=hard)
 
 
+def _expected(verifier: Mapping[str, Any]) -> Iterator[str]:
+    """The tables in which some way to pass expects changes. A run that made none in these is worth
+    no more than doing nothing, which is a gate of its own."""
+    yield from (str(entry["table"]) for entry in verifier.get("expect", ()))
+    for group in [*verifier.get("all_of", ()), *verifier.get("any_of", ())]:
+        yield from _expected(group)
+
+
 def _looks_beyond_changes(verifier: Mapping[str, Any]) -> bool:
-    """Whether a run that changed nothing may be worth another reward than doing nothing, which is
-    a gate of its own."""
+    """Whether other things count than the changes expected."""
     if {"answer", "trace", "probe", "state", "code", "judge"} & verifier.keys():
         return True
     groups = [*verifier.get("all_of", ()), *verifier.get("any_of", ())]

@@ -30,6 +30,7 @@ Listing = Literal["paged", "limited", "plain"]
 
 PAGE = 25
 _FEWEST, _MOST = 3, 6
+_MOST_TOOLS, _LEAST_SPARE = 26, 4
 _FIRST_DAY = date(2026, 1, 5)
 
 
@@ -226,6 +227,7 @@ class _Tools:
         for entity in self.entities.values():
             tools += self._of(entity)
         tools += [Tool("do", action.name, action=action) for action in self.actions]
+        tools = self._few(tools)
         taken: set[str] = {tool.name for tool in tools if tool.job == "do"}
         unique = []
         for tool in tools:
@@ -233,6 +235,13 @@ class _Tools:
                 unique.append(tool)
                 taken.add(tool.name)
         return tuple(unique)
+
+    def _few(self, tools: list[Tool]) -> list[Tool]:
+        """Without some of the tools that nothing else needs, where there are too many."""
+        spare = [tool for tool in tools if tool.job not in ("find", "do")]
+        self.dice.shuffle(spare)
+        gone = spare[: max(0, min(len(tools) - _MOST_TOOLS, len(spare) - _LEAST_SPARE))]
+        return [tool for tool in tools if tool not in gone]
 
     def _of(self, entity: Entity) -> list[Tool]:
         plain = not entity.key and not entity.log

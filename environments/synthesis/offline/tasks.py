@@ -32,7 +32,7 @@ from environments.synthesis.offline.moves import (
 from environments.synthesis.offline.phrase import asked, asked_if, asked_with_fallback
 from environments.synthesis.offline.questions import ask, counted
 
-WANTED: Final = 12
+WANTED: Final = 11
 _ATTEMPTS: Final = 110
 _EACH: Final = 3
 _LONGEST: Final = 26
