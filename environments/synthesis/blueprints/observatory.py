@@ -17,7 +17,6 @@ from environments.synthesis.blueprint import (
     integer,
     let,
     made,
-    money,
     need,
     person,
     put,
@@ -57,7 +56,7 @@ BLUEPRINT = Blueprint(
             (
                 Attribute("name", made("{surname} Telescope")),
                 Attribute(
-                    "mirror_m", money(0.8, 8.2, 0.1), least="smallest", most="largest", unit="m"
+                    "mirror_cm", integer(80, 820, 10), least="smallest", most="largest", unit="cm"
                 ),
                 Attribute("status", choice("working", "closed"), before=True, given=False),
                 Attribute("altitude_m", integer(900, 2800, 50), chance=0.5, unit="m"),
@@ -128,7 +127,7 @@ BLUEPRINT = Blueprint(
                 Attribute("sort_of", choice("star", "binary", "nebula", "cluster"), chance=0.7),
                 Attribute("up_from", day(-60, 5), least="earliest"),
                 Attribute("up_until", day(8, 80), most="longest visible"),
-                Attribute("magnitude", money(4, 19, 0.5), least="brightest", most="faintest"),
+                Attribute("magnitude", integer(4, 19), least="brightest", most="faintest"),
             ),
             rows=(26, 38),
             label="name",
