@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
+from typing import NamedTuple
 
 import msgspec
 
-from hub.errors import AtCapacity
+from hub.errors import AtCapacity, QuotaExceeded
 
 
 class Tenure(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,12 +22,24 @@ class Tenure(msgspec.Struct, frozen=True, kw_only=True):
     """How long a parked episode waits to be taken up again, before it is closed."""
 
 
+class Share(NamedTuple):
+    """Whose episodes they are, and the most its tenant may hold then; 0: as many as there are."""
+
+    tenant: str
+    at_most: int = 0
+
+
+ANYBODYS = Share("")
+
+
 class Admission:
     """Room for ``limit`` episodes; 0 is room without end. Those who queue are let in in order."""
 
     def __init__(self, limit: int, retry_after_seconds: Callable[[], float]) -> None:
         self.limit = limit
         self.occupied = 0
+        self.held: Counter[str] = Counter()
+        """How many of them are each tenant's."""
         self._retry_after_seconds = retry_after_seconds
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
@@ -35,8 +48,24 @@ class Admission:
         """How many episodes are waited for."""
         return sum(count for count, _ in self._waiting)
 
-    async def admit(self, count: int, wait_seconds: float = 0.0) -> None:
-        """Take room for ``count``, all or none. Raises ``AtCapacity`` once the wait is over."""
+    async def admit(self, count: int, share: Share = ANYBODYS, wait_seconds: float = 0.0) -> None:
+        """Take room for ``count``, all or none. Raises ``AtCapacity`` once the wait is over, and
+        ``QuotaExceeded`` at once where the tenant holds too many."""
+        if share.at_most and self.held[share.tenant] + count > share.at_most:
+            raise QuotaExceeded(
+                f"{count} more would be more than the {share.at_most} episodes this token allows",
+                hint="close some, or ask for a token with a higher limit",
+                limit="episodes",
+                retry_after_seconds=self._guess(),
+            )
+        self.held[share.tenant] += count  # before any wait: who comes meanwhile is counted
+        try:
+            await self._admit(count, wait_seconds)
+        except BaseException:
+            self._give_back(count, share.tenant)
+            raise
+
+    async def _admit(self, count: int, wait_seconds: float) -> None:
         if self.limit and count > self.limit:
             raise AtCapacity(
                 f"{count} episodes are more than this hub may hold ({self.limit})",
@@ -51,14 +80,22 @@ class Admission:
             return
         raise self._full(count)
 
-    def occupy(self, count: int) -> None:
-        """Take room whether there is any or not, for what must go on."""
-        self.occupied += count
-
-    def release(self, count: int = 1) -> None:
+    def release(self, count: int, tenant: str = ANYBODYS.tenant) -> None:
         """Give room back, and let in who waits for it."""
+        self._give_back(count, tenant)
+        self._release(count)
+
+    def _release(self, count: int) -> None:
         self.occupied -= count
         self._let_in()
+
+    def _give_back(self, count: int, tenant: str) -> None:
+        self.held[tenant] -= count
+        if not self.held[tenant]:
+            del self.held[tenant]
+
+    def _guess(self) -> int:
+        return max(1, min(30, round(self._retry_after_seconds())))
 
     async def _queue(self, count: int, wait_seconds: float) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -70,7 +107,7 @@ class Admission:
         except BaseException as error:
             if turn.done():
                 # let in at the very moment of giving up
-                self.release(count)
+                self._release(count)
             else:
                 self._waiting.remove(entry)
                 self._let_in()  # whoever stood behind may fit
@@ -88,10 +125,9 @@ class Admission:
         return not self.limit or self.occupied + count <= self.limit
 
     def _full(self, count: int) -> AtCapacity:
-        seconds = max(1, min(30, round(self._retry_after_seconds())))
         return AtCapacity(
             f"the hub holds {self.occupied} episodes and may hold {self.limit}",
             hint="close episodes, retry later, or queue with wait_seconds",
             asked=count,
-            retry_after_seconds=seconds,
+            retry_after_seconds=self._guess(),
         )

@@ -7,31 +7,39 @@ framework is entered; starlette answers the rest.
 from __future__ import annotations
 
 import dataclasses
+import ipaddress
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
+from typing import NamedTuple, Protocol
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from environments.environment import Environments
+from environments.errors import EnvhubError
 from environments.sandbox.host import Sandbox, SandboxLimits
 from hub.admission import Tenure
 from hub.api.rest import PREFIX, rest_api
-from hub.auth import KEY, LOCAL
+from hub.api.routing import error_json, respond
+from hub.auth import KEY, LOCAL, Access, Demand, Nobody, Principal
+from hub.auth.gate import Gate
+from hub.auth.resource import WELL_KNOWN, Resource, limits_of
+from hub.auth.tokens import TokenFile, Tokens
 from hub.curriculum import Curricula
 from hub.data_dir import DataDir
+from hub.edge.answers import CHALLENGE, headers_of
 from hub.edge.guard import Guard
-from hub.edge.pages import Pages
+from hub.edge.pages import Page, Pages
 from hub.episodes import Episodes
-from hub.errors import SandboxIncomplete
+from hub.errors import HubExposed, SandboxIncomplete, UnknownRoute, body_of, status_of
 from hub.groups import Groups
 from hub.judging import judge_of, user_of
 from hub.ledger import Ledger, NullJournal, Records, RowQuery
-from hub.mcp_server.routes import McpRoutes
+from hub.mcp_server.jsonrpc import encode_error, error_of
+from hub.mcp_server.routes import ACCESS, SCOPE, McpRoutes
 from hub.seats import Seats
 from hub.settings import Settings
 from hub.supply import catalogue_of
@@ -61,6 +69,7 @@ class Hub:
     episodes: Episodes
     seats: Seats
     groups: Groups
+    gate: Gate
     secret: bytes = dataclasses.field(repr=False)
 
     @classmethod
@@ -68,13 +77,16 @@ class Hub:
     async def open(cls, settings: Settings) -> AsyncIterator[Hub]:
         """Lock the data directory, open the ledger, start the sandbox.
 
-        Raises ``DataDirLocked``, ``DataDirUnusable``, ``LedgerDamaged``, ``SandboxIncomplete`` and
-        ``PackInvalid`` (a root that is no folder of packs). On the way out calls in flight are
-        recorded, then all closes. A judge without a model is ``SettingsInvalid``.
+        Raises ``HubExposed``, ``DataDirLocked``, ``DataDirUnusable``, ``LedgerDamaged``,
+        ``SandboxIncomplete`` and ``PackInvalid`` (a root that is no folder of packs). On the way
+        out calls in flight are recorded, then all closes. A judge without a model is
+        ``SettingsInvalid``.
         """
         data = DataDir(settings.data_dir)
         async with AsyncExitStack() as stack:
             stack.enter_context(data.lock())
+            gate = gate_of(settings, data)
+            await stack.enter_async_context(gate.watched())
             ledger: Records = NullJournal()
             if settings.durability == "step":
                 ledger = await stack.enter_async_context(Ledger.open(data.ledger))
@@ -100,8 +112,26 @@ class Hub:
                 episodes=episodes,
                 seats=Seats(episodes),
                 groups=Groups(episodes, curricula),
+                gate=gate,
                 secret=data.secret(),
             )
+
+
+class Mounted(Protocol):
+    """An ASGI application that can be closed."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+    def close(self) -> None: ...
+
+
+class Mount(NamedTuple):
+    """A part of the application."""
+
+    prefixes: tuple[str, ...]
+    app: Mounted
+    scope: Demand
+    """What all of it asks for; its routes may ask for more."""
+    access: tuple[Access, ...]
 
 
 class App:
@@ -117,27 +147,70 @@ class App:
             max_body_bytes=settings.max_body_bytes,
             max_json_depth=settings.max_json_depth,
         )
-        self._rest = rest_api(hub.groups, version=VERSION, guard=guard)
-        self._mcp = McpRoutes(hub.episodes, hub.seats, secret=hub.secret, guard=guard)
-        self._pages = Pages(page_routes(hub), guard)
+        rest = rest_api(hub.groups, version=VERSION, guard=guard)
+        mcp = McpRoutes(hub.episodes, hub.seats, secret=hub.secret, guard=guard)
+        pages = Pages(page_routes(hub), guard)
+        self._gate = hub.gate
+        self._metrics = hub.metrics
+        self._mounts = (
+            Mount((f"{PREFIX}/",), rest, "any", rest.access),
+            Mount(("/episodes/", "/environments/"), mcp, SCOPE, ACCESS),
+            Mount(("",), pages, "public", pages.access),
+        )
+
+    @property
+    def access(self) -> tuple[Access, ...]:
+        """Every way in, and what it asks for."""
+        return tuple(access for mount in self._mounts for access in mount.access)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope[KEY] = LOCAL
         path: str = scope["path"]
-        if path.startswith(f"{PREFIX}/"):
-            await self._rest(scope, receive, send)
-        elif path.startswith(("/episodes/", "/environments/")):
-            await self._mcp(scope, receive, send)
+        for mount in self._mounts:
+            if path.startswith(mount.prefixes):
+                break
+        if self._gate.open:
+            scope[KEY] = LOCAL
         else:
-            await self._pages(scope, receive, send)
+            principal = scope[KEY] = await self._bearer(scope)
+            try:
+                principal.require(mount.scope)
+            except EnvhubError as error:
+                self._metrics.fault(error.kind, error.code)
+                await self._refuse(mount, error, path, send)
+                return
+            receive = self._gate.receiving(principal, receive)
+            if principal.quota.weighs:
+                send = self._gate.sending(principal, send)
+        await mount.app(scope, receive, send)
 
     def close(self) -> None:
         """End what would keep a stopping server waiting (open event streams)."""
-        self._mcp.close()
-        self._rest.close()
+        for mount in self._mounts:
+            mount.app.close()
+
+    async def _bearer(self, scope: Scope) -> Principal:
+        try:
+            return await self._gate.bearer(scope)
+        except EnvhubError as error:  # what is public is answered all the same
+            return Nobody(error)
+
+    async def _refuse(self, mount: Mount, error: EnvhubError, path: str, send: Send) -> None:
+        headers = headers_of(error)
+        body = error_json(body_of(error))
+        if mount.scope == SCOPE:
+            body = encode_error(None, error_of(error))
+            if self._gate.issuer is not None:
+                where = self._gate.issuer.resource.metadata_url(path)
+                headers = tuple(
+                    (name, value + f', resource_metadata="{where}"'.encode())
+                    if name == CHALLENGE
+                    else (name, value)
+                    for name, value in headers
+                )
+        await respond(send, status_of(error), body, headers)
 
 
-def page_routes(hub: Hub) -> list[Route]:
+def page_routes(hub: Hub) -> list[Page]:
     """What operators and the curious ask for."""
 
     async def index(request: Request) -> Response:
@@ -169,12 +242,46 @@ def page_routes(hub: Hub) -> list[Route]:
     async def metrics(request: Request) -> Response:
         return Response(hub.metrics.render(), media_type=CONTENT_TYPE)
 
+    async def protected_resource(request: Request) -> Response:
+        below = request.path_params["below"]
+        if hub.gate.issuer is None or (below and not below.startswith("/")):
+            raise UnknownRoute(f"there is nothing at {request.url.path}")
+        return JSONResponse(hub.gate.issuer.resource.metadata(below))
+
     return [
-        Route("/", index),
-        Route("/healthz", health),
-        Route("/readyz", ready),
-        Route("/metrics", metrics),
+        Page("/", index, "any"),
+        Page("/healthz", health, "public"),
+        Page("/readyz", ready, "public"),
+        Page("/metrics", metrics, "admin"),
+        Page(WELL_KNOWN + "{below:path}", protected_resource, "public"),
     ]
+
+
+def gate_of(settings: Settings, data: DataDir) -> Gate:
+    """Who is let in. Raises ``HubExposed`` where that is everybody and others can reach it."""
+    resource = Resource.of(settings)
+    issuer = None
+    if resource is not None:
+        from hub.auth.issuer import Issuer  # its libraries take a while, and most hubs have none
+
+        issuer = Issuer(resource)
+    gate = Gate(Tokens(TokenFile(data.tokens), limits_of(settings)), issuer)
+    if gate.open and not _is_loopback(settings.host):
+        raise HubExposed(
+            f"on {settings.host} others reach this hub, and it asks nobody for a token",
+            hint="make one with `envhub token create NAME`, or name an issuer of tokens with "
+            "ENVHUB_OAUTH_ISSUER; or serve on 127.0.0.1",
+        )
+    if gate.open:
+        log.info("asks for no token", host=settings.host, reached_by="this machine alone")
+    return gate
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 async def _look_at_layers(sandbox: Sandbox, *, required: bool) -> None:

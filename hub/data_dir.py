@@ -29,6 +29,7 @@ class DataDir:
         self.snapshots = root / "snapshots"
         self.packs = root / "packs"
         self.ledger = root / "ledger.sqlite3"
+        self.tokens = root / "tokens.json"
 
     @contextmanager
     def lock(self) -> Iterator[None]:

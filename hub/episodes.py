@@ -21,7 +21,7 @@ from environments.errors import EnvhubError
 from environments.journal import Closed
 from environments.trajectory import Reward, Step
 from environments.verifier import RewardMode
-from hub.admission import Admission, Tenure
+from hub.admission import Admission, Share, Tenure
 from hub.auth import LOCAL, Principal
 from hub.curriculum import Curricula
 from hub.errors import EpisodeGone, KeyReused, unknown_episode
@@ -34,6 +34,7 @@ from hub.turns import Turns
 from hub.wire import CreateEpisode, Enrolment
 
 KEPT_CLOSED = 256
+TENANTS_TOLD = 50  # those that hold the most have a metric of their own
 
 log = logger("hub.episodes")
 
@@ -118,7 +119,8 @@ class Episodes:
             )
             for repetition, each in enumerate(ids)
         }
-        await self.admission.admit(len(ids), request.wait_seconds)
+        share = Share(principal.tenant, principal.quota.limits.episodes)
+        await self.admission.admit(len(ids), share, request.wait_seconds)
         with self.ledger.enrolling(group, enrolments, principal.tenant):
             begun = await asyncio.gather(
                 *(
@@ -139,7 +141,7 @@ class Episodes:
         episodes = [each for each in begun if isinstance(each, Episode)]
         failed = [each for each in begun if isinstance(each, BaseException)]
         if failed:
-            self.admission.release(len(ids))
+            self.admission.release(len(ids), principal.tenant)
             await asyncio.gather(*(each.close() for each in episodes), return_exceptions=True)
             raise failed[0]
         for episode in episodes:
@@ -149,8 +151,8 @@ class Episodes:
         self.metrics.episode("created", len(ids) - 1)
         return episodes
 
-    async def lookup(self, episode_id: str) -> Episode:
-        """The episode, resumed if need be, its lease begun anew; a closed one can still be read.
+    async def lookup(self, episode_id: str, at_most: int = 0) -> Episode:
+        """The episode, resumed if its tenant may hold it, its lease begun anew; or a closed one.
 
         Raises ``UnknownEpisode``, ``AtCapacity``, and ``EpisodeGone`` for a closed one of which
         nothing was kept.
@@ -158,14 +160,13 @@ class Episodes:
         episode = self.live(episode_id)
         if episode is not None:
             return episode
-        return self._closed.get(episode_id) or await self._resume(episode_id)
+        return self._closed.get(episode_id) or await self._resume(episode_id, at_most)
 
-    async def fork(self, episode_id: str, count: int = 1) -> list[Episode]:
+    async def fork(self, episode_id: str, count: int = 1, at_most: int = 0) -> list[Episode]:
         """``count`` episodes that stand where this one stands. Raises ``AtCapacity``."""
-        parent = await self.lookup(episode_id)
-        row = await self.ledger.row(episode_id)
-        tenant = row.tenant if row else LOCAL.tenant
-        await self.admission.admit(count)
+        parent = await self.lookup(episode_id, at_most)
+        tenant = (await self.ledger.row(episode_id) or LOCAL).tenant
+        await self.admission.admit(count, Share(tenant, at_most))
         children: list[Episode] = []
         try:
             for _ in range(count):
@@ -176,7 +177,7 @@ class Episodes:
                 self._enter(child, self.leases.seconds(parent.id))
                 self._happened("forked", child, parent=parent.id)
         finally:
-            self.admission.release(count - len(children))
+            self.admission.release(count - len(children), tenant)
         return children
 
     async def close(self, episode_id: str) -> None:
@@ -194,7 +195,7 @@ class Episodes:
         row = await self.ledger.row(episode_id)
         await episode.close()
         if row is not None and episode_id in self._live:
-            self._leave(episode_id)
+            self._leave(episode_id, row.tenant)
             self._remember_closed(episode)
             self._happened("closed", episode, steps=len(episode.steps))
             await self.trajectories.keep(episode, row)
@@ -231,7 +232,7 @@ class Episodes:
                 self.leases.touch(episode_id)
                 raise
             if episode is not None:
-                self.admission.release()
+                self.admission.release(1, row.tenant)
             self.leases.drop(episode_id)
         self.metrics.episode("parked")
         self._log.info("episode", what="parked", episode_id=episode_id)
@@ -308,19 +309,23 @@ class Episodes:
         return {
             "envhub_live_episodes": {(): self.ledger.live},
             "envhub_resident_episodes": {(): len(self._live)},
+            "envhub_tenant_resident_episodes": {
+                (("tenant", tenant),): count
+                for tenant, count in self.admission.held.most_common(TENANTS_TOLD)
+            },
             "envhub_dirty_bytes": {(): dirty},
         }
 
     # Within ----------------------------------------------------------------------------------
 
-    async def _resume(self, episode_id: str) -> Episode:
+    async def _resume(self, episode_id: str, at_most: int) -> Episode:
         async with self._turns.of(episode_id):
             known = self._live.get(episode_id) or self._closed.get(episode_id)
             if known is not None:  # another caller resumed it meanwhile
                 return known
-            return await self._replay(episode_id)
+            return await self._replay(episode_id, at_most)
 
-    async def _replay(self, episode_id: str) -> Episode:
+    async def _replay(self, episode_id: str, at_most: int) -> Episode:
         row = await self.ledger.row(episode_id)
         if row is None:
             raise unknown_episode(episode_id, self._live)
@@ -335,12 +340,12 @@ class Episodes:
             episode = await Episode.replay(environment, episode_id, records, self.ledger)
             self._remember_closed(episode)
             return episode
-        await self.admission.admit(1)
+        await self.admission.admit(1, Share(row.tenant, at_most))
         try:
             episode = await Episode.replay(environment, episode_id, records, self.ledger)
             await self.ledger.wake(episode_id)
         except BaseException:
-            self.admission.release()
+            self.admission.release(1, row.tenant)
             raise
         self._enter(episode, row.enrolled.lease_seconds)
         self._happened("resumed", episode, steps=len(episode.steps))
@@ -355,10 +360,10 @@ class Episodes:
         self._live[episode.id] = episode
         self.leases.grant(episode.id, lease_seconds)
 
-    def _leave(self, episode_id: str) -> None:
+    def _leave(self, episode_id: str, tenant: str) -> None:
         self.leases.drop(episode_id)
         if self._live.pop(episode_id, None) is not None:
-            self.admission.release()
+            self.admission.release(1, tenant)
 
     async def _close_at_rest(self, episode_id: str) -> None:
         """Close what is not in memory, without playing it again; its pack may be gone."""

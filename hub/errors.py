@@ -149,6 +149,54 @@ class TooManyConnections(InfrastructureFault):
     code = "TOO_MANY_CONNECTIONS"
 
 
+class QuotaExceeded(AtCapacity):
+    """A token has used up what it may take; ``details.limit`` names the limit."""
+
+    code = "QUOTA_EXCEEDED"
+
+
+class Unauthenticated(AgentError):
+    """The request shows no token, or none that is good here."""
+
+    code = "UNAUTHENTICATED"
+
+
+class TokenMissing(Unauthenticated):
+    code = "TOKEN_MISSING"
+
+
+class ScopeMissing(AgentError):
+    """The token may not do this; ``details.scope`` is what it lacks."""
+
+    code = "SCOPE_MISSING"
+
+
+class UnknownToken(AgentError):
+    code = "UNKNOWN_TOKEN"
+
+
+class TokenExists(AgentError):
+    code = "TOKEN_EXISTS"
+
+
+class TokenInvalid(AgentError):
+    """A token cannot be made like this."""
+
+    code = "TOKEN_INVALID"
+
+
+class IssuerUnreachable(InfrastructureFault):
+    """The issuer of access tokens does not answer, so that none can be checked."""
+
+    code = "ISSUER_UNREACHABLE"
+
+
+class HubExposed(InfrastructureFault):
+    """Others could reach the hub, and nobody would be asked for a token."""
+
+    code = "HUB_EXPOSED"
+
+
 class AddressInUse(InfrastructureFault):
     """The hub cannot listen where it was told to."""
 
@@ -193,6 +241,8 @@ class DataDirLocked(InfrastructureFault):
 
 STATUS: dict[type[Exception], int] = {
     MalformedBody: 400,
+    Unauthenticated: 401,
+    ScopeMissing: 403,
     ForeignOrigin: 403,
     UnknownEpisode: 404,
     UnknownGroup: 404,

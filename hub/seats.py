@@ -53,7 +53,7 @@ class Seats:
         episode_id = await ledger.seat(seat)
         if episode_id is not None:
             try:
-                episode = await self._episodes.lookup(episode_id)
+                episode = await self._episodes.lookup(episode_id, principal.quota.limits.episodes)
                 if not episode.closed:
                     return episode
             except (UnknownEpisode, EpisodeGone, EnvironmentChanged) as error:

@@ -14,6 +14,8 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["json", "console"]
 
 PREFIX = "ENVHUB_"
+SECRETS = ("token", "judge_key", "user_key", "model_key")
+"""Settings that are shown to nobody."""
 
 
 class SettingsInvalid(ValueError):
@@ -79,6 +81,25 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     allowed_hosts: tuple[str, ...] = ()
     """Names in ``Host`` and ``Origin`` that are answered beside loopback; ``*`` answers all."""
 
+    token: str = ""
+    """What client commands show to a hub that asks for tokens."""
+    token_episodes: int = 0
+    """Live episodes a tenant may hold where its token says nothing else; 0: no limit."""
+    token_calls_per_second: float = 0.0
+    """Requests a second, batch entries counted, where the token says nothing else; 0: no limit."""
+    token_bytes_per_day: int = 0
+    """Bytes sent, received and written in a day, where the token says nothing else; 0: no limit."""
+    public_url: str = ""
+    """The address clients reach this hub at; needed with an issuer."""
+    oauth_issuer: str = ""
+    """An OAuth 2.1 authorization server whose JWT access tokens are taken; empty: none."""
+    oauth_audience: tuple[str, ...] = ()
+    """What their ``aud`` may name, or be an URL below of; by default ``public_url``."""
+    oauth_jwks_url: str = ""
+    """Where the issuer's keys are; by default where its metadata says."""
+    oauth_tenant_claim: str = "sub"
+    """The claim that names the bearer's tenant."""
+
     judge_url: str = ""
     """An OpenAI-compatible endpoint that judges runs, up to and with ``/v1``; empty: no judge."""
     judge_model: str = ""
@@ -93,6 +114,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """An OpenAI-compatible endpoint whose model plays where ``envhub eval`` says so."""
     model_name: str = ""
     model_key: str = ""
+
+    def __repr__(self) -> str:
+        fields = msgspec.structs.asdict(self).items()
+        said = {name: "..." if value and name in SECRETS else value for name, value in fields}
+        return f"Settings({', '.join(f'{name}={value!r}' for name, value in said.items())})"
 
     def __post_init__(self) -> None:
         if self.tls_key is not None and self.tls_certificate is None:

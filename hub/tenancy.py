@@ -46,6 +46,10 @@ class OwnEpisodes:
         """What a lease is where nobody asks for another."""
         return self._episodes.tenure.lease_seconds
 
+    @property
+    def _at_most(self) -> int:
+        return self.principal.quota.limits.episodes
+
     # One at a time ---------------------------------------------------------------------------
 
     async def create(self, request: CreateEpisode) -> Episode:
@@ -56,7 +60,7 @@ class OwnEpisodes:
         """See ``Episodes.lookup``."""
         if not self.principal.sees_all:
             await self.row(episode_id)
-        return await self._episodes.lookup(episode_id)
+        return await self._episodes.lookup(episode_id, self._at_most)
 
     async def row(self, episode_id: str) -> EpisodeRow:
         """Its line in the ledger's index."""
@@ -73,7 +77,20 @@ class OwnEpisodes:
         call_key: str | None = None,
     ) -> Coroutine[Any, Any, Step]:
         """See ``Episodes.call``; the episode was looked up here."""
-        return self._episodes.call(episode, tool, arguments, call_key, self.principal)
+        step = self._episodes.call(episode, tool, arguments, call_key, self.principal)
+        return self._weighed(episode, step) if self.principal.quota.weighs else step
+
+    async def _weighed(self, episode: Episode, step: Coroutine[Any, Any, Step]) -> Step:
+        before = episode.branch.dirty_bytes
+        try:
+            return await step
+        finally:
+            self.principal.quota.weigh(max(0, episode.branch.dirty_bytes - before))
+
+    def batch(self, count: int) -> None:
+        """A request that is ``count`` in one. Raises ``QuotaExceeded``."""
+        if count > 1:
+            self.principal.quota.call(count - 1)  # one was taken at the gate
 
     async def score(self, episode: Episode, answer: str | None, mode: RewardMode | None) -> Reward:
         """See ``Episodes.score``; the episode was looked up here."""
@@ -82,7 +99,7 @@ class OwnEpisodes:
     async def fork(self, episode_id: str, count: int) -> list[Episode]:
         """See ``Episodes.fork``."""
         await self.lookup(episode_id)
-        return await self._episodes.fork(episode_id, count)
+        return await self._episodes.fork(episode_id, count, self._at_most)
 
     async def close(self, episode_id: str) -> None:
         """See ``Episodes.close``."""

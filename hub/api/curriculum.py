@@ -101,6 +101,7 @@ ROUTES = (
     Route(
         method="GET",
         path="/schedules",
+        scope="train",
         handler=list_schedules,
         response=ScheduleList,
         summary="The horizon schedules there are",
@@ -108,6 +109,7 @@ ROUTES = (
     Route(
         method="PUT",
         path="/schedules/{name}",
+        scope="train",
         handler=keep_schedule,
         request=Schedule,
         response=ScheduleInfo,
@@ -123,6 +125,7 @@ ROUTES = (
     Route(
         method="GET",
         path="/schedules/{name}",
+        scope="train",
         handler=show_schedule,
         response=ScheduleInfo,
         summary="A schedule, and how far training has come with it",
@@ -130,6 +133,7 @@ ROUTES = (
     Route(
         method="POST",
         path="/schedules/{name}/advance",
+        scope="train",
         handler=advance_schedule,
         request=Advance,
         response=ScheduleInfo,
@@ -139,6 +143,7 @@ ROUTES = (
     Route(
         method="DELETE",
         path="/schedules/{name}",
+        scope="train",
         handler=forget_schedule,
         response=Forgotten,
         summary="Forget a schedule; episodes keep the horizon they were given",
@@ -146,6 +151,7 @@ ROUTES = (
     Route(
         method="GET",
         path="/samplers",
+        scope="train",
         handler=list_samplers,
         response=SamplerList,
         summary="The task samplers there are",
@@ -153,6 +159,7 @@ ROUTES = (
     Route(
         method="PUT",
         path="/samplers/{name}",
+        scope="train",
         handler=keep_sampler,
         request=SamplerSpec,
         response=SamplerInfo,
@@ -169,6 +176,7 @@ ROUTES = (
     Route(
         method="GET",
         path="/samplers/{name}",
+        scope="train",
         handler=show_sampler,
         response=SamplerInfo,
         summary="A sampler, the tasks it draws from, and their recent pass rates",
@@ -176,6 +184,7 @@ ROUTES = (
     Route(
         method="POST",
         path="/samplers/{name}/draw",
+        scope="train",
         handler=draw_tasks,
         request=Draw,
         response=DrawnTasks,
@@ -185,6 +194,7 @@ ROUTES = (
     Route(
         method="POST",
         path="/samplers/{name}/outcomes",
+        scope="train",
         handler=tell_outcomes,
         request=Outcomes,
         response=SamplerInfo,
@@ -198,6 +208,7 @@ ROUTES = (
     Route(
         method="DELETE",
         path="/samplers/{name}",
+        scope="train",
         handler=forget_sampler,
         response=Forgotten,
         summary="Forget a sampler and what it knows",

@@ -107,6 +107,7 @@ ROUTES = (
     Route(
         method="GET",
         path="/environments",
+        scope="any",
         handler=list_environments,
         query=EnvironmentQuery,
         response=EnvironmentList,
@@ -115,6 +116,7 @@ ROUTES = (
     Route(
         method="GET",
         path="/environments/{name}",
+        scope="any",
         handler=show_environment,
         response=EnvironmentDetail,
         summary="One environment: its tools, tables and policy",
@@ -122,6 +124,7 @@ ROUTES = (
     Route(
         method="GET",
         path="/environments/{name}/tasks",
+        scope="any",
         handler=list_tasks,
         query=TaskQuery,
         response=TaskList,
@@ -130,6 +133,7 @@ ROUTES = (
     Route(
         method="GET",
         path="/environments/{name}/tasks/{task}",
+        scope="any",
         handler=show_task,
         response=TaskSummary,
         summary="One task",

@@ -57,6 +57,8 @@ async def create_episode(episodes: OwnEpisodes, body: CreateEpisode) -> EpisodeI
 
 
 async def create_episodes(episodes: OwnEpisodes, body: CreateEpisodes) -> EpisodeResults:
+    episodes.batch(len(body.episodes))
+
     async def create(request: CreateEpisode) -> EpisodeResult:
         try:
             return EpisodeResult(episode=await _info(episodes, await episodes.create(request)))
@@ -92,6 +94,8 @@ async def call_tool(episodes: OwnEpisodes, id: str, body: CallTool) -> CallAnswe
 
 
 async def call_tools(episodes: OwnEpisodes, body: CallTools) -> CallResults:
+    episodes.batch(len(body.calls))
+
     async def call(request: EpisodeCall) -> CallResult:
         try:
             return CallResult(
@@ -122,6 +126,7 @@ async def score_episode(episodes: OwnEpisodes, id: str, body: ScoreEpisode) -> S
 
 
 async def fork_episode(episodes: OwnEpisodes, id: str, body: ForkEpisode) -> EpisodeResults:
+    episodes.batch(body.count)
     forks = await episodes.fork(id, body.count)
     infos = [await _info(episodes, fork) for fork in forks]
     return EpisodeResults(results=tuple(EpisodeResult(episode=info) for info in infos))
@@ -226,6 +231,7 @@ ROUTES = (
     Route(
         method="POST",
         path="/episodes",
+        scope="rollout",
         handler=create_episode,
         request=CreateEpisode,
         response=EpisodeInfo,
@@ -236,6 +242,7 @@ ROUTES = (
     Route(
         method="GET",
         path="/episodes",
+        scope="rollout",
         handler=list_episodes,
         query=EpisodeQuery,
         response=EpisodeList,
@@ -244,6 +251,7 @@ ROUTES = (
     Route(
         method="POST",
         path="/episodes/batch",
+        scope="rollout",
         handler=create_episodes,
         request=CreateEpisodes,
         response=EpisodeResults,
@@ -253,6 +261,7 @@ ROUTES = (
     Route(
         method="POST",
         path="/episodes/batch/call",
+        scope="rollout",
         handler=call_tools,
         request=CallTools,
         response=CallResults,
@@ -262,6 +271,7 @@ ROUTES = (
     Route(
         method="POST",
         path="/episodes/batch/close",
+        scope="rollout",
         handler=close_episodes,
         request=CloseEpisodes,
         response=CloseResults,
@@ -271,6 +281,7 @@ ROUTES = (
     Route(
         method="GET",
         path="/episodes/{id}",
+        scope="rollout",
         handler=show_episode,
         response=EpisodeInfo,
         summary="One episode: where it stands, and its MCP address",
@@ -278,6 +289,7 @@ ROUTES = (
     Route(
         method="DELETE",
         path="/episodes/{id}",
+        scope="rollout",
         handler=delete_episode,
         response=CloseResult,
         summary="Close an episode; closing twice is fine",
@@ -285,6 +297,7 @@ ROUTES = (
     Route(
         method="POST",
         path="/episodes/{id}/close",
+        scope="rollout",
         handler=close_episode,
         response=CloseResult,
         summary="Close an episode; closing twice is fine",
@@ -292,6 +305,7 @@ ROUTES = (
     Route(
         method="POST",
         path="/episodes/{id}/call",
+        scope="rollout",
         handler=call_tool,
         request=CallTool,
         response=CallAnswer,
@@ -301,6 +315,7 @@ ROUTES = (
     Route(
         method="GET",
         path="/episodes/{id}/steps",
+        scope="rollout",
         handler=list_steps,
         query=StepQuery,
         response=StepList,
@@ -309,6 +324,7 @@ ROUTES = (
     Route(
         method="GET",
         path="/episodes/{id}/changes",
+        scope="rollout",
         handler=show_changes,
         query=ChangesQuery,
         response=Changes,
@@ -317,6 +333,7 @@ ROUTES = (
     Route(
         method="POST",
         path="/episodes/{id}/score",
+        scope="rollout",
         handler=score_episode,
         request=ScoreEpisode,
         response=Score,
@@ -326,6 +343,7 @@ ROUTES = (
     Route(
         method="POST",
         path="/episodes/{id}/fork",
+        scope="rollout",
         handler=fork_episode,
         request=ForkEpisode,
         response=EpisodeResults,
@@ -335,6 +353,7 @@ ROUTES = (
     Route(
         method="POST",
         path="/episodes/{id}/marks",
+        scope="rollout",
         handler=mark_episode,
         request=Empty,
         response=MarkAnswer,
@@ -344,6 +363,7 @@ ROUTES = (
     Route(
         method="POST",
         path="/episodes/{id}/rewind",
+        scope="rollout",
         handler=rewind_episode,
         request=RewindEpisode,
         response=EpisodeInfo,
@@ -353,6 +373,7 @@ ROUTES = (
     Route(
         method="POST",
         path="/episodes/{id}/reset",
+        scope="rollout",
         handler=reset_episode,
         request=ResetEpisode,
         response=EpisodeInfo,

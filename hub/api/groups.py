@@ -14,6 +14,7 @@ from hub.wire import Empty
 
 
 async def create_group(groups: OwnGroups, body: CreateGroup) -> GroupInfo:
+    groups.episodes.batch(body.size)
     return await _info(groups, await groups.create(body))
 
 
@@ -80,6 +81,7 @@ ROUTES = (
     Route(
         method="POST",
         path="/groups",
+        scope="rollout",
         handler=create_group,
         request=CreateGroup,
         response=GroupInfo,
@@ -96,6 +98,7 @@ ROUTES = (
     Route(
         method="GET",
         path="/groups",
+        scope="train",
         handler=list_groups,
         query=GroupQuery,
         response=GroupList,
@@ -104,6 +107,7 @@ ROUTES = (
     Route(
         method="GET",
         path="/groups/{id}",
+        scope="train",
         handler=show_group,
         response=GroupDetail,
         summary="Rewards, GRPO advantages, pass@k, and who is masked",
@@ -111,6 +115,7 @@ ROUTES = (
     Route(
         method="POST",
         path="/groups/{id}/close",
+        scope="rollout",
         handler=close_group,
         request=Empty,
         response=GroupDetail,

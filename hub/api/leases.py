@@ -24,6 +24,7 @@ ROUTES = (
     Route(
         method="POST",
         path="/leases",
+        scope="rollout",
         handler=renew_leases,
         request=RenewLeases,
         response=Leased,
@@ -33,6 +34,7 @@ ROUTES = (
     Route(
         method="POST",
         path="/episodes/{id}/park",
+        scope="rollout",
         handler=park_episode,
         request=Empty,
         response=LeaseInfo,

@@ -13,12 +13,21 @@ from hub.wire import ErrorResponse
 REFERENCE = "#/components/schemas/{name}"
 ERRORS = {
     "400": "The body is not JSON, or the request makes no sense here",
+    "401": "No token, or none that is good here",
+    "403": "The token lacks the scope",
     "404": "No such environment, task, episode or mark; the hint names close matches",
     "409": "The episode's state does not allow it (HORIZON_REACHED, EPISODE_CLOSED)",
     "413": "The body is over the limit",
-    "429": "The hub is full; Retry-After says when to come back",
+    "429": "The hub is full, or the token's limit is used up; Retry-After says when to come back",
     "422": "A field does not fit; details.field names it",
     "503": "The hub could not do it now; nothing happened, retry",
+}
+
+
+BEARER = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "Where the hub asks for tokens; `envhub token create` makes one",
 }
 
 
@@ -45,7 +54,7 @@ def describe(routes: Sequence[Route], prefix: str, version: str) -> dict[str, An
         },
         "servers": [{"url": "/"}],
         "paths": paths,
-        "components": {"schemas": components},
+        "components": {"schemas": components, "securitySchemes": {"token": BEARER}},
     }
 
 
@@ -65,6 +74,7 @@ def _operation(
     operation: dict[str, Any] = {
         "operationId": getattr(route.handler, "__name__", route.path),
         "summary": route.summary,
+        "security": [{"token": [route.scope]}],
         "parameters": parameters,
         "responses": {
             str(route.status): _content("Done", reference[route.response], route.content_type),

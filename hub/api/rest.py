@@ -31,6 +31,7 @@ def rest_api(context: Groups, *, version: str, guard: Guard) -> Api:
     describes = Route(
         method="GET",
         path="/openapi.json",
+        scope="any",
         handler=show_description,
         response=dict[str, Any],
         summary="This description",

@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from environments.errors import EnvhubError
 from hub.api.streaming import Stream, Streams, Text
-from hub.auth import Principal, principal_of
+from hub.auth import Access, Demand, Principal, principal_of
 from hub.edge.answers import PRIVATE, headers_of
 from hub.edge.guard import Disconnected, Guard
 from hub.errors import (
@@ -28,7 +28,7 @@ from hub.errors import (
     status_of,
 )
 from hub.telemetry import logger
-from hub.wire import ErrorResponse, Request
+from hub.wire import ErrorBody, ErrorResponse, Request
 
 log = logger("hub.api")
 
@@ -44,6 +44,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
     method: str
     path: str
+    scope: Demand
+    """What whoever asks must have, where tokens are asked for."""
     handler: Handler
     summary: str
     response: Any
@@ -94,9 +96,15 @@ class Api:
         self._guard = guard
         self._root = _Node()
         self._streams = Streams()
+        self._access: list[Access] = []
         for context, routes in tables:
             for route in routes:
                 self._add(route, context)
+
+    @property
+    def access(self) -> tuple[Access, ...]:
+        """Every route with what it asks for."""
+        return tuple(self._access)
 
     def close(self) -> None:
         """End the streams that are open."""
@@ -111,6 +119,7 @@ class Api:
             else:
                 node = node.literal.setdefault(segment, _Node())
         node.endpoints[route.method] = _Endpoint(route, context)
+        self._access.append(Access(route.method, self.prefix + route.path, route.scope))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers: tuple[tuple[bytes, bytes], ...] = ()
@@ -132,7 +141,7 @@ class Api:
             return
         except Exception as error:
             told = body_of(error)
-            status, body = status_of(error), _encode(ErrorResponse(error=told))
+            status, body = status_of(error), error_json(told)
             content_type, headers = JSON, headers_of(error)
             if not isinstance(error, EnvhubError):
                 log.exception(
@@ -166,8 +175,9 @@ class Api:
     async def _answer(
         self, endpoint: _Endpoint, captured: list[str], scope: Scope, receive: Receive
     ) -> Any:
-        route = endpoint.route
-        values: list[Any] = [endpoint.context(principal_of(scope)), *captured]
+        route, principal = endpoint.route, principal_of(scope)
+        principal.require(route.scope)
+        values: list[Any] = [endpoint.context(principal), *captured]
         if route.headers:
             values.append(dict(scope["headers"]))
         if endpoint.decode is not None:
@@ -176,6 +186,11 @@ class Api:
         if route.query is not None:
             values.append(_query(route.query, scope["query_string"]))
         return await route.handler(*values)
+
+
+def error_json(told: ErrorBody) -> bytes:
+    """The body of an answer that is not 2xx."""
+    return _encode(ErrorResponse(error=told))
 
 
 def _decode(decode: Callable[[bytes], Any], body: bytes) -> Any:

@@ -108,6 +108,7 @@ ROUTES = (
     Route(
         method="GET",
         path="/trajectories",
+        scope="train",
         handler=list_trajectories,
         query=TrajectoryQuery,
         response=Trajectory,
@@ -120,6 +121,7 @@ ROUTES = (
     Route(
         method="GET",
         path="/events",
+        scope="train",
         handler=follow_events,
         query=EventQuery,
         response=EpisodeFinished,
@@ -133,6 +135,7 @@ ROUTES = (
     Route(
         method="GET",
         path="/episodes/{id}/trajectory",
+        scope="train",
         handler=show_trajectory,
         response=Trajectory,
         summary="The run so far, whole: what a trainer keeps and envhub verify plays again",
@@ -140,6 +143,7 @@ ROUTES = (
     Route(
         method="PUT",
         path="/episodes/{id}/transcript",
+        scope="rollout",
         handler=keep_transcript,
         request=Transcript,
         response=Empty,

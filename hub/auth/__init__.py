@@ -1,5 +1,25 @@
 """Who may do what: principals, the tokens they show, and what each may take."""
 
-from hub.auth.principal import KEY, LOCAL, LOCAL_TENANT, SCOPES, Principal, Scope, principal_of
+from hub.auth.principal import (
+    KEY,
+    LOCAL,
+    LOCAL_TENANT,
+    SCOPES,
+    Access,
+    Demand,
+    Nobody,
+    Principal,
+    principal_of,
+)
 
-__all__ = ["KEY", "LOCAL", "LOCAL_TENANT", "SCOPES", "Principal", "Scope", "principal_of"]
+__all__ = [
+    "KEY",
+    "LOCAL",
+    "LOCAL_TENANT",
+    "SCOPES",
+    "Access",
+    "Demand",
+    "Nobody",
+    "Principal",
+    "principal_of",
+]

@@ -23,6 +23,7 @@ from hub.cli import (
     scheduling,
     serving,
     synthesising,
+    tokens,
     verifying,
 )
 from hub.cli.output import complain
@@ -47,6 +48,7 @@ evaluating.register(app)
 recorded.register(app)
 scheduling.register(app)
 synthesising.register(app)
+tokens.register(app)
 doctor.register(app)
 
 

@@ -82,7 +82,7 @@ def export(
     if file is not None:
         count = write(read_lines(file))
     else:
-        with Hub(url or "") as hub:
+        with Hub(url or "", token=Settings.from_environment().token or None) as hub:
             found = hub.trajectories(environment=environment, group=group)
             count = write(trajectory for _, trajectory in found)
     say(f"{count} {'calls' if calls else 'runs'} written to {out}")

@@ -42,7 +42,8 @@ def schedule(
     from hub.client.blocking import Hub
 
     settings = Settings.from_environment()
-    with Hub(url or settings.address, patience_seconds=5) as hub:
+    address = url or settings.address
+    with Hub(address, token=settings.token or None, patience_seconds=5) as hub:
         if name is None:
             _show(hub.ask(asks.schedules()).schedules)
             return

@@ -128,9 +128,16 @@ def connect(
         arguments += ["--packs", str(pack.absolute())]
     say(address)
     say("\nIts seat is yours: state is kept there between connections. With the hub running:")
-    say(f"\nClaude Code\n  claude mcp add --transport http {name} '{address}'")
-    _snippet("VS Code, .vscode/mcp.json", "servers", name, {"type": "http", "url": address})
-    _snippet("Cursor, .cursor/mcp.json", "mcpServers", name, {"url": address})
+    option = ""
+    shown: dict[str, Any] = {"url": address}
+    if settings.token:
+        option = ' --header "Authorization: Bearer $ENVHUB_TOKEN"'
+        shown |= {"headers": {"Authorization": "Bearer ${ENVHUB_TOKEN}"}}
+    else:
+        say("If the hub asks for a token, set ENVHUB_TOKEN first, and this says where it goes.")
+    say(f"\nClaude Code\n  claude mcp add --transport http {name} '{address}'{option}")
+    _snippet("VS Code, .vscode/mcp.json", "servers", name, {"type": "http", **shown})
+    _snippet("Cursor, .cursor/mcp.json", "mcpServers", name, shown)
     # by its whole path: whoever starts it does so elsewhere
     pipe = {"command": str(Path(shutil.which(program) or program).absolute()), "args": arguments}
     _snippet("Claude Desktop, claude_desktop_config.json (no hub)", "mcpServers", name, pipe)
@@ -190,6 +197,8 @@ def _greet(hub: Hub, address: str) -> None:
     say(f"envhub is listening on {address}")
     say(f"  {len(names)} environments: {', '.join(names[:12])}{', ...' if len(names) > 12 else ''}")
     say(f"  data in {hub.settings.data_dir}, durability {hub.settings.durability}")
+    asked = "for no token, and is for this machine alone" if hub.gate.open else "for a token"
+    say(f"  asks {asked}")
     for error in list(catalogue.invalid.values())[:SHOWN_BROKEN]:
         complain(error.message, error.hint)
     if len(catalogue.invalid) > SHOWN_BROKEN:
@@ -198,7 +207,9 @@ def _greet(hub: Hub, address: str) -> None:
         name = names[0]
         body = json.dumps({"environment": name})
         say(f"\nMCP:   {address}/environments/{name}/mcp")
-        say(f"curl:  curl -s {address}/v1/episodes -H 'content-type: application/json' -d '{body}'")
+        shown = "" if hub.gate.open else '-H "Authorization: Bearer $ENVHUB_TOKEN" '
+        kind = "-H 'content-type: application/json'"
+        say(f"curl:  curl -s {address}/v1/episodes {shown}{kind} -d '{body}'")
         command = shlex.join(invocation())
         usual = Settings.from_environment()
         at_usual = address == usual.address

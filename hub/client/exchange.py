@@ -32,6 +32,9 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     patience_seconds: float = 60.0
     """For how long a request that may be repeated is; 0 asks once."""
 
+    def __repr__(self) -> str:
+        return f"<connection to {self.url}>"  # the token is shown to nobody
+
     @property
     def headers(self) -> dict[str, str]:
         given = {"accept": "application/json", "content-type": "application/json"}

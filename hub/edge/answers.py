@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from hub.errors import AtCapacity, BodyTooLarge, status_of
+from hub.errors import (
+    AtCapacity,
+    BodyTooLarge,
+    ScopeMissing,
+    TokenMissing,
+    Unauthenticated,
+    status_of,
+)
 
 Headers = tuple[tuple[bytes, bytes], ...]
 
@@ -19,6 +26,10 @@ PAGE: Final[Headers] = (
 )
 """On what a person may look at in a browser."""
 
+CHALLENGE: Final = b"www-authenticate"
+INVALID: Final = b'Bearer error="invalid_token"'
+INSUFFICIENT: Final = b'Bearer error="insufficient_scope", scope="%b"'
+
 
 def headers_of(error: Exception) -> Headers:
     """What the answer to an error says beside its body."""
@@ -27,6 +38,10 @@ def headers_of(error: Exception) -> Headers:
         return ((b"retry-after", str(seconds).encode()),)
     if isinstance(error, BodyTooLarge):
         return ((b"connection", b"close"),)  # the rest of the body is not read
+    if isinstance(error, Unauthenticated):
+        return ((CHALLENGE, b"Bearer" if isinstance(error, TokenMissing) else INVALID),)
+    if isinstance(error, ScopeMissing):
+        return ((CHALLENGE, INSUFFICIENT % str(error.details["scope"]).encode()),)
     if status_of(error) == 503:
         return ((b"retry-after", b"1"),)
     return ()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import Message, Receive, Scope, Send
 
 from environments.errors import EnvhubError
+from hub.auth import Access, Demand, principal_of
 from hub.edge.answers import PAGE, headers_of
 from hub.edge.guard import Guard
 from hub.errors import MethodNotAllowed, UnknownRoute, body_of, status_of
@@ -16,12 +19,21 @@ from hub.telemetry import logger
 from hub.wire import ErrorResponse
 
 log = logger("hub.edge")
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class Page(Route):
+    """A route, and what it asks for."""
+
+    def __init__(self, path: str, endpoint: Endpoint, scope: Demand) -> None:
+        super().__init__(path, endpoint, methods=["GET"])
+        self.scope = scope
 
 
 class Pages:
     """The ASGI application of a few routes. Errors of theirs become answers here."""
 
-    def __init__(self, routes: Sequence[Route], guard: Guard) -> None:
+    def __init__(self, routes: Sequence[Page], guard: Guard) -> None:
         self._routes = routes
         self._guard = guard
 
@@ -37,7 +49,9 @@ class Pages:
 
         try:
             self._guard.admit(dict(scope["headers"]))
-            await self._route(scope).handle(scope, receive, send_as_page)
+            page = self._route(scope)
+            principal_of(scope).require(page.scope)
+            await page.handle(scope, receive, send_as_page)
         except Exception as error:
             told = body_of(error)
             if not isinstance(error, EnvhubError):
@@ -54,7 +68,15 @@ class Pages:
             await send_as_page(start)
             await send({"type": "http.response.body", "body": body})
 
-    def _route(self, scope: Scope) -> Route:
+    @property
+    def access(self) -> tuple[Access, ...]:
+        """Every page with what it asks for."""
+        return tuple(Access("GET", page.path, page.scope) for page in self._routes)
+
+    def close(self) -> None:
+        """Pages hold nothing open."""
+
+    def _route(self, scope: Scope) -> Page:
         """The route of a request, which knows by then. Raises what there is none for."""
         allowed: set[str] = set()
         for route in self._routes:

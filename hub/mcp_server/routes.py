@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope, Send
 
 from environments.environment import Environment
 from environments.episode import Episode
-from hub.auth import principal_of
+from hub.auth import Access, Demand, principal_of
 from hub.edge.answers import headers_of
 from hub.edge.guard import Disconnected, Guard
 from hub.episodes import Episodes
@@ -26,6 +26,17 @@ from hub.tenancy import OwnEpisodes
 
 SEAT: Final = re.compile(r"[A-Za-z0-9._~-]{1,64}")
 SSE, MESSAGES = "sse", "messages"
+SCOPE: Final[Demand] = "play"
+ACCESS: Final = tuple(
+    Access(method, path, SCOPE)
+    for path, methods in (
+        ("/environments/{name}/mcp", ("POST", "GET", "DELETE")),
+        ("/episodes/{id}/mcp", ("POST", "GET", "DELETE")),
+        ("/episodes/{id}/sse", ("GET",)),
+        ("/episodes/{id}/messages", ("POST",)),
+    )
+    for method in methods
+)
 
 
 class McpRoutes:

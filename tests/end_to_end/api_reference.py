@@ -31,8 +31,10 @@ Written from the code by `make reference`; a test holds it true, and runs every 
 JSON in, JSON out, below `{PREFIX}`. `GET {PREFIX}/openapi.json` describes the same for machines.
 Unknown fields are refused. The body of an answer that is not 2xx is
 `{{"error": {{"kind", "code", "message", "hint", "details"}}}}`; [reference.md](reference.md) has
-the codes. 429 and 503 carry `Retry-After`. In the examples `$HUB` is the hub's address, `$ID` an
-episode or a group. Python has [a client](training.md) for all of this."""
+the codes. Where the hub asks for tokens, send `Authorization: Bearer TOKEN`; each route says which
+scope it asks for, and what is another tenant's is not there ([tokens.md](tokens.md)). 429 and 503
+carry `Retry-After`. In the examples `$HUB` is the hub's address, `$ID` an episode or a group.
+Python has [a client](training.md) for all of this."""
 
 HEADINGS = {
     "environments": "Environments",
@@ -84,6 +86,7 @@ def described(route: Route) -> Iterator[str]:
     answer = {"application/jsonl": "Lines of", "text/event-stream": "Events with"}
     prefix = answer.get(route.content_type, "Answer:")
     taken.append(f"{prefix} {linked(route.response)}{status(route)}.")
+    taken.append(f"Scope: `{route.scope}`.")
     yield " ".join(taken)
     yield f"```\n{curl(route)}\n```"
 

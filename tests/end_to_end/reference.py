@@ -8,11 +8,14 @@ import inspect
 import re
 import subprocess
 import sys
+import types
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from environments.errors import EnvhubError
 from hub import settings
+from hub.auth import SCOPES, Access
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "reference.md"
@@ -30,6 +33,9 @@ def page() -> str:
         "## Settings",
         "Each is a variable `ENVHUB_<NAME>`; an option of `envhub serve` wins over it.",
         table(("setting", "by default", "what it is"), settings_declared()),
+        "## Scopes",
+        "What each way in asks of a token, where the hub asks for tokens ([tokens.md](tokens.md)).",
+        table(("way in", "scope"), scopes()),
         "## Metrics",
         "At `/metrics`, in Prometheus' text format.",
         table(("metric",), ((f"`{name}`",) for name in metrics())),
@@ -69,6 +75,26 @@ def settings_declared() -> Iterator[tuple[str, str, str]]:
                 text = " ".join(str(following.value.value).split()).replace("``", "`")
             default = ast.unparse(statement.value) if statement.value else ""
             yield f"`{statement.target.id}`", f"`{default}`", text.replace("|", "\\|")
+
+
+def scopes() -> Iterator[tuple[str, str]]:
+    """Every route of the application, those of one scope together."""
+    from hub.api.rest import PREFIX, tables_of
+    from hub.app import page_routes
+    from hub.edge.pages import Pages
+    from hub.mcp_server.routes import ACCESS
+
+    nothing: Any = types.SimpleNamespace(episodes=None, curricula=None)
+    rest = [
+        Access(route.method, PREFIX + route.path, route.scope)
+        for _, routes in tables_of(nothing)
+        for route in routes
+    ]
+    found = [*rest, *ACCESS, *Pages(page_routes(nothing), nothing).access]
+    for scope in ("public", "any", *SCOPES):
+        for each in found:
+            if each.scope == scope:
+                yield f"`{each.method} {each.path}`", f"`{scope}`"
 
 
 def metrics() -> list[str]:

@@ -29,8 +29,8 @@ ORDER = {
     ],
     "hub": [
         "settings", "wire", "training", "errors", "data_dir",
-        "supply", "judging", "telemetry", "edge", "ids",
-        "auth", "turns", "leases", "admission", "ledger", "curriculum", "trajectories",
+        "supply", "judging", "telemetry", "auth", "edge", "ids",
+        "turns", "leases", "admission", "ledger", "curriculum", "trajectories",
         "episodes", "seats", "tending", "groups", "tenancy",
         "mcp_server", "api", "app", "http_protocol", "server", "client", "demo", "cli",
     ],
