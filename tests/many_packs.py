@@ -63,3 +63,11 @@ def break_pack(path: Path, how: str) -> None:
     """Make the pack one that cannot be read, built or loaded; see ``BROKEN``."""
     file, text = _BROKEN[how]
     (path / file).write_text(text.format(name=path.name))
+
+
+def copy_pack(pack: Path, name: str) -> None:
+    """The same pack beside it under another name, which gives it another digest."""
+    path = pack.parent / name
+    shutil.copytree(pack, path)
+    manifest = path / "environment.toml"
+    manifest.write_text(manifest.read_text().replace(f'"{pack.name}"', f'"{name}"', 1))

@@ -1,11 +1,14 @@
-"""A hub with a thousand packs: its start, its memory, its listing, first calls, its workers."""
+"""A hub with a thousand packs: its start, its memory, its listing, first calls, its workers.
+
+Times are those of a machine with nothing else to do: workers stand back from whatever else runs.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
@@ -13,14 +16,18 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from subprocess import DEVNULL
 from typing import Any
 
+from tests.awm_files import write_awm
 from tests.benchmarks.rows import Row
 from tests.benchmarks.serving import Hub, free_port, process, resident_bytes
-from tests.many_packs import CALL, make_packs, name_of
+from tests.many_packs import CALL, copy_pack, make_packs, name_of
 
+ENVHUB = str(Path(sys.executable).with_name("envhub"))
+AWM_CALL = {"tool": "list_jobs", "arguments": {}}
 PACKS = 1000
-FIRST_CALLS = 50
+FIRST_CALLS = 40
 WORKER_BUDGET_MB = 1000
 SAMPLE_SECONDS = 0.25
 
@@ -43,20 +50,38 @@ def run() -> Iterator[Row]:
             )
             yield memory("idle hub", hub, few_bytes, "< 400 MB")
             yield from listing(hub)
-            yield from first_calls(hub, "built, described and called for the first time", 0)
+            yield from first_calls(hub, "never opened before", name_of, CALL)
             yield memory("idle hub after listing and some calls", hub, few_bytes, "< 400 MB")
         with started(packs, data) as (hub, seconds):
-            yield from first_calls(hub, "known from before", 0)
+            yield from first_calls(hub, "known from before", name_of, CALL)
             yield from in_turn(hub)
             yield memory("hub after calls over all", hub, few_bytes, "< 400 MB")
+        applications = Path(folder) / "applications"
+        make_applications(applications, Path(folder) / "awm")
+        with started(applications, Path(folder) / "other") as (hub, _):
+            call(hub, application(FIRST_CALLS), AWM_CALL)  # starts the zygote that has FastAPI
+            yield from first_calls(hub, "an application never opened", application, AWM_CALL)
+
+
+def application(number: int) -> str:
+    return f"shop-{number:03}"
+
+
+def make_applications(packs: Path, files: Path) -> None:
+    """Copies of a pack that was imported from Agent World Model's files."""
+    files.mkdir()
+    command = [ENVHUB, "import", "awm", str(write_awm(files)), "--into", str(packs)]
+    subprocess.run([*command, "--only", "repair_shop", "--no-check"], check=True, stdout=DEVNULL)
+    for number in range(FIRST_CALLS + 1):
+        copy_pack(packs / "repair_shop", application(number))
 
 
 @contextlib.contextmanager
 def started(packs: Path | None, data: Path) -> Iterator[tuple[Hub, float]]:
     """A hub in a process of its own, and how long it took until it was ready."""
     port = free_port()
-    os.environ["ENVHUB_WORKER_MEMORY_BYTES"] = str(WORKER_BUDGET_MB * 1_000_000)
-    command = [str(Path(sys.executable).with_name("envhub")), "serve", "--port", str(port)]
+    command = ["env", f"ENVHUB_WORKER_MEMORY_BYTES={WORKER_BUDGET_MB * 1_000_000}"]
+    command += ["ENVHUB_MAX_WORKERS=1000", ENVHUB, "serve", "--port", str(port)]
     command += ["--data-dir", str(data), "--log-level", "warning"]
     command += ["--packs", str(packs)] if packs else []
     began = time.perf_counter()
@@ -97,16 +122,16 @@ def listing(hub: Hub) -> Iterator[Row]:
     )
 
 
-def first_calls(hub: Hub, what: str, start: int) -> Iterator[Row]:
+def first_calls(
+    hub: Hub, what: str, named: Callable[[int], str], asked: dict[str, Any]
+) -> Iterator[Row]:
     """From "no worker" to the answer: the episode is begun and its first call is made."""
     times, warm = [], []
-    for number in range(start, start + FIRST_CALLS):
-        began = time.perf_counter()
-        call(hub, number)
-        times.append(time.perf_counter() - began)
-        began = time.perf_counter()
-        call(hub, number)
-        warm.append(time.perf_counter() - began)
+    for number in range(FIRST_CALLS):
+        for found in (times, warm):
+            began = time.perf_counter()
+            call(hub, named(number), asked)
+            found.append(time.perf_counter() - began)
     usual = statistics.median(warm)
     for which, value in (("median", statistics.median(times)), ("slowest", max(times))):
         yield Row(
@@ -115,7 +140,7 @@ def first_calls(hub: Hub, what: str, start: int) -> Iterator[Row]:
             unit="ms",
             baseline=round(usual * 1e3, 1),
             ratio=round(usual / value, 2),
-            target="< 200 ms",
+            target="< 200 ms" if asked is CALL else "< 1000 ms",
         )
 
 
@@ -133,7 +158,8 @@ def in_turn(hub: Hub) -> Iterator[Row]:
     began = time.perf_counter()
     try:
         for number in range(PACKS):
-            call(hub, number)
+            step = call(hub, name_of(number), CALL)
+            assert f"of {number}" in json.dumps(step["result"]), step
     finally:
         done.set()
         watching.join()
@@ -157,10 +183,12 @@ def in_turn(hub: Hub) -> Iterator[Row]:
     )
 
 
-def call(hub: Hub, number: int) -> None:
-    episode = hub.post("/v1/episodes", {"environment": name_of(number)})["id"]
-    step = hub.post(f"/v1/episodes/{episode}/call", CALL)["step"]
-    assert f"of {number}" in json.dumps(step["result"]), step
+def call(hub: Hub, name: str, asked: dict[str, Any]) -> Any:
+    """The step of a call in a new episode."""
+    episode = hub.post("/v1/episodes", {"environment": name})["id"]
+    step = hub.post(f"/v1/episodes/{episode}/call", asked)["step"]
+    assert not step.get("error"), step
+    return step
 
 
 def held(hub: int) -> tuple[int, int]:
