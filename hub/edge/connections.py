@@ -2,7 +2,8 @@
 it may send and read, and how many there may be beside it.
 
 Clients that keep to it notice nothing; the others are answered once, if they can be, and cut off.
-A connection's clock is looked at by one timer for all of them, so that a request costs a few notes.
+How long something takes is told by how often one timer, for all connections, has found it so: a
+request costs a few notes, and where this process did not get to run no client is blamed for it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import http
 import logging
+import math
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -66,6 +68,11 @@ class Connections:
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
+        shortest = min(limits.receive_seconds, limits.send_seconds, limits.keep_alive_seconds)
+        self._pause = min(LOOK_SECONDS, shortest / 4)
+        self.receive_looks = self._looks(limits.receive_seconds)
+        self.send_looks = self._looks(limits.send_seconds)
+        self.keep_alive_looks = self._looks(limits.keep_alive_seconds)
         self._open: set[LimitedConnection] = set()
         self._of_address: Counter[str] = Counter()
 
@@ -97,12 +104,14 @@ class Connections:
             watch.cancel()
 
     async def _watch(self) -> None:
-        limits, loop = self.limits, asyncio.get_running_loop()
-        shortest = min(limits.receive_seconds, limits.send_seconds, limits.keep_alive_seconds)
         while True:
-            await asyncio.sleep(min(LOOK_SECONDS, shortest / 4))
+            await asyncio.sleep(self._pause)
             for connection in tuple(self._open):
-                connection.look(loop.time())
+                connection.look()
+
+    def _looks(self, seconds: float) -> int:
+        """How many times something is found unchanged that has lasted so long."""
+        return math.ceil(seconds / self._pause) + 1
 
 
 class _Refusal:
@@ -181,12 +190,11 @@ class LimitedConnection(HttpToolsProtocol):
         self._limits = connections.limits
         self._most_fed = WIRE_OVERHEAD * self._limits.max_body_bytes + self._limits.max_head_bytes
         self._address = ""
-        self._since = self.loop.time()  # when it came to be at rest, or a request began
+        self._looks = 0  # since it came to rest, or a request began
         self._receiving = self._in_head = False
         self._piece = 0  # bytes of the last piece read
         self._fed = 0  # bytes of this request in the pieces after its first
-        self._unsent = 0
-        self._unread_since: float | None = None
+        self._unsent: int | None = None  # bytes that wait for the client to read, where many do
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -198,21 +206,21 @@ class LimitedConnection(HttpToolsProtocol):
         self._all.leave(self, self._address)
         super().connection_lost(exc)
 
-    def look(self, now: float) -> None:
+    def look(self) -> None:
         """Cut the client off if it has been too slow."""
-        limits = self._limits
-        if self._unread_since is not None:
+        self._looks += 1
+        if self._unsent is not None:
             unsent = self.transport.get_write_buffer_size()
             if unsent < self._unsent:
-                self._unsent, self._unread_since = unsent, now
-            elif now - self._unread_since > limits.send_seconds:
+                self._unsent, self._looks = unsent, 0
+            elif self._looks >= self._all.send_looks:
                 self.transport.abort()
         elif self._receiving:
             if self.flow.read_paused:
-                self._since = now  # it waits for us
-            elif now - self._since > limits.receive_seconds:
+                self._looks = 0  # it waits for us
+            elif self._looks >= self._all.receive_looks:
                 self._refuse(TIMED_OUT)
-        elif self._rests and now - self._since > limits.keep_alive_seconds:
+        elif self._rests and self._looks >= self._all.keep_alive_looks:
             self.transport.close()
 
     @property
@@ -249,17 +257,18 @@ class LimitedConnection(HttpToolsProtocol):
     def pause_writing(self) -> None:
         super().pause_writing()
         self._unsent = self.transport.get_write_buffer_size()
-        self._unread_since = self.loop.time()
+        self._looks = 0
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._unread_since = None
+        self._unsent = None
+        self._looks = 0
 
     # from the parser ---------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._since = self.loop.time()
+        self._looks = 0
         self._receiving = self._in_head = True
         self._fed = -self._piece  # other requests may have been in the same piece
 
@@ -282,7 +291,7 @@ class LimitedConnection(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        self._since = self.loop.time()
+        self._looks = 0
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
