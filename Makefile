@@ -49,10 +49,11 @@ reference: setup ## write docs/reference.md and docs/api.md from the code
 	$(BIN)/python -m tests.end_to_end.reference
 	$(BIN)/python -m tests.end_to_end.api_reference
 
-evidence: setup ## the long checks: every attack with every layer left out in turn, 100,000 random frames
+evidence: setup ## the long checks: every attack with every layer left out in turn, 100,000 random frames, 20,000 random requests
 	$(BIN)/python -m tests.security --layers
 	$(BIN)/python -m tests.security --layers --user 65534 || test $$? = 77
 	$(BIN)/python -m tests.security.fuzz 100000
+	$(BIN)/python -m tests.security.requests 20000
 
 audit: ## known vulnerabilities in requirements.lock: error 1; error 75 where nobody could be asked
 	$(PYTHON) -m venv $(VENV)-audit

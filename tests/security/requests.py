@@ -1,0 +1,217 @@
+"""Random requests against a hub: ``python -m tests.security.requests [COUNT] [--seed SEED]``.
+
+A third each: requests that schemathesis draws from the hub's own description, with ids that exist
+put in so that they get somewhere; MCP messages of both eras with something wrong in them; and raw
+bytes, broken HTTP among them. No answer may be a failure of ours or name a path of this machine,
+and the hub must live, answer, and hold no more than before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import re
+import sys
+import tempfile
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hub.api.openapi import describe
+from hub.api.rest import PREFIX
+from tests.end_to_end.api_reference import routes
+from tests.security import http_requests, mcp_requests, rest_requests
+from tests.security.request import Request
+from tests.security.watched import Holds, Watched, watched
+
+ROOT = Path(__file__).resolve().parents[2]
+AT_ONCE = 24
+PATIENCE_SECONDS = 1.0
+"""How long an answer is waited for: some requests ask for streams, or are not whole."""
+SETTLE_SECONDS = 20
+MEMORY_SLACK_BYTES = 24 << 20
+OURS = re.compile(rb"INTERNAL_ERROR|SNAPSHOT_FAULT|LEDGER_FAILED|Traceback|File \\?\"|-32603")
+IDS = re.compile(rb'"((?:ep|gr)-[\w-]{6,})"')
+SESSION = re.compile(rb"mcp-session-id: ([^\r]+)")
+
+
+class Fault(Exception):
+    """The hub failed, or held on to something."""
+
+
+class Known:
+    """What exists at the hub, as far as its answers told."""
+
+    def __init__(self) -> None:
+        self.ids: deque[str] = deque(maxlen=30)
+        self.sessions: deque[str] = deque(maxlen=10)
+
+    def learn(self, answer: bytes) -> None:
+        self.ids.extend(found.decode() for found in IDS.findall(answer)[:5])
+        self.sessions.extend(found.decode() for found in SESSION.findall(answer[:1000]))
+
+
+class Fuzz:
+    """Sends requests and judges the answers."""
+
+    def __init__(self, hub: Watched, paths: list[Path]) -> None:
+        self.known = Known()
+        self.counts: Counter[str] = Counter()
+        self.faults: list[str] = []
+        self._hub = hub
+        self._paths = [str(path).encode() for path in paths]
+
+    async def send(self, request: Request) -> None:
+        """Send one request, wait for its answer a while, and judge it."""
+        answer = await self.ask(request)
+        self.known.learn(answer)
+        status = answer[9:12].decode("latin-1") if answer.startswith(b"HTTP/1.1 ") else "none"
+        self.counts[f"{request.kind} {status}"] += 1
+        ours = OURS.search(answer)
+        named = [path for path in self._paths if path in answer]
+        if (status[0] == "5" and status != "503") or ours or named:
+            self.faults.append(f"{request.raw[:600]!r}\n  was answered {answer[:900]!r}")
+        if not self._hub.alive:
+            raise Fault(f"the hub is gone after {request.raw[:2000]!r}")
+
+    async def ask(self, request: Request, patience_seconds: float = PATIENCE_SECONDS) -> bytes:
+        """Its answer, as far as it comes in time."""
+        answer = b""
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", self._hub.port)
+        except OSError:
+            return answer
+        try:
+            async with asyncio.timeout(patience_seconds):
+                for piece in request.pieces:
+                    writer.write(piece)
+                    await writer.drain()
+                    await asyncio.sleep(0)
+                while piece := await reader.read(65536):
+                    answer += piece
+                    if b"text/event-stream" in answer[:500] or len(answer) > 1 << 20:
+                        break
+        except (OSError, TimeoutError):
+            pass
+        finally:
+            writer.transport.abort()
+        return answer
+
+    async def send_all(self, draw: Callable[[], Request], count: int) -> None:
+        """Send ``count`` requests, a few at once."""
+        left = iter(range(count))
+
+        async def some() -> None:
+            for _ in left:
+                await self.send(draw())
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(AT_ONCE):
+                group.create_task(some())
+
+    async def settled(self, tasks: int | None = None, descriptors: int | None = None) -> Holds:
+        """What the hub holds once it is at rest, at best no more than given."""
+        ends = time.monotonic() + SETTLE_SECONDS
+        before = self._hub.look()
+        while True:
+            await asyncio.sleep(0.5)
+            now = self._hub.look()
+            if tasks is None or descriptors is None:
+                if (now.tasks, now.descriptors) == (before.tasks, before.descriptors):
+                    return now
+            elif now.tasks <= tasks and now.descriptors <= descriptors:
+                return now
+            if time.monotonic() > ends:
+                return now
+            before = now
+
+
+async def run(count: int, seed: int, folder: Path, *options: str) -> tuple[Fuzz, list[Holds]]:
+    """Send ``count`` requests. Returns the answers by kind, and what was held at rest: after a
+    tenth, at half and at the end. Raises ``Fault``."""
+    table = [route for routes_ in routes().values() for route in routes_]
+    description = describe(table, PREFIX, "1")
+    with watched(folder, *options) as hub:
+        fuzz = Fuzz(hub, [folder, ROOT, Path(sys.prefix), Path.home()])
+        chance = random.Random(seed)
+        draws: list[Callable[[], Request]] = [
+            rest_requests.Draws(description, chance, fuzz.known, count // 3).draw,
+            mcp_requests.Draws(chance, fuzz.known).draw,
+            http_requests.Draws(description, chance, fuzz.known).draw,
+        ]
+
+        def draw() -> Request:
+            return chance.choice(draws)()
+
+        held: list[Holds] = []
+        await fuzz.send(Request.of("start", "POST", "/v1/episodes", {"environment": "shop"}))
+        for share in (count // 10, count // 2 - count // 10, count - count // 2):
+            await fuzz.send_all(draw, share)
+            first = held[0] if held else None
+            held.append(await fuzz.settled(first and first.tasks, first and first.descriptors))
+        await _play(fuzz)
+        code = hub.stop()
+        log = hub.log.read_text()
+    if code != 0 or "Traceback" in log or '"level":"error"' in log:
+        fuzz.faults.append(f"the hub ended with {code} and said {log[-3000:]}")
+    return fuzz, held
+
+
+def judge(fuzz: Fuzz, held: list[Holds]) -> None:
+    """Raise ``Fault`` where the hub failed or kept something."""
+    if fuzz.faults:
+        told = "\n".join(fuzz.faults[:10])
+        raise Fault(f"{len(fuzz.faults)} requests found a fault of ours, e.g.\n{told}")
+    first, half, end = held
+    if end.descriptors > first.descriptors:
+        raise Fault(f"{end.descriptors - first.descriptors} descriptors are left open")
+    if end.tasks > first.tasks:
+        raise Fault(f"{end.tasks - first.tasks} tasks are left behind")
+    if end.resident_bytes - half.resident_bytes > MEMORY_SLACK_BYTES:
+        grown = end.resident_bytes - half.resident_bytes
+        raise Fault(f"memory has grown by {grown >> 20} MiB over the second half")
+
+
+async def _play(fuzz: Fuzz) -> None:
+    """The hub still does what it is for."""
+
+    async def answer(path: str, body: Any) -> Any:
+        told = await fuzz.ask(Request.of("end", "POST", path, body), patience_seconds=20)
+        return json.loads(told.partition(b"\r\n\r\n")[2] or b"null")
+
+    made = await answer("/v1/episodes", {"environment": "shop", "task": "buy-tea"})
+    episode = f"/v1/episodes/{made['id']}"
+    order = {"tool": "order", "arguments": {"sku": "TEA-100", "quantity": 2}}
+    told = [await answer(f"{episode}/call", order), await answer(f"{episode}/score", {})]
+    if "reward" not in told[1] or told[1]["reward"]["value"] != 1:
+        fuzz.faults.append(f"an episode was answered {told} after all that")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.security.requests", description=__doc__)
+    parser.add_argument("count", type=int, nargs="?", default=20_000)
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
+    parser.add_argument("--broken", action="store_true", help="against a hub with a fault")
+    options = parser.parse_args()
+    print(f"{options.count} random requests against a hub, seed {options.seed}", flush=True)
+    broken = ["--broken"] if options.broken else []
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as name:
+        fuzz, held = asyncio.run(run(options.count, options.seed, Path(name), *broken))
+    for what, many in sorted(fuzz.counts.items()):
+        print(f"  {what:12} {many}")
+    for when, holds in zip(("a tenth", "half", "all"), held, strict=True):
+        print(
+            f"after {when}: {holds.descriptors} descriptors, {holds.tasks} tasks,"
+            f" {holds.resident_bytes / (1 << 20):.1f} MiB"
+        )
+    print(f"{time.monotonic() - began:.0f} s")
+    judge(fuzz, held)
+
+
+if __name__ == "__main__":
+    main()
