@@ -120,11 +120,15 @@ class _Cycle(RequestResponseCycle):
             parts.append(_line(name, value))
         parts += (b"\r\n", content)
         if not self.disconnected:
-            asyncio.get_running_loop().call_soon(self.transport.write, b"".join(parts))
+            asyncio.get_running_loop().call_soon(self._write, b"".join(parts))
         self.response_started = self.response_complete = True
         self.message_event.set()
         self.on_response()
         return True
+
+    def _write(self, answer: bytes) -> None:
+        if not self.transport.is_closing():  # the client may have left by now
+            self.transport.write(answer)
 
 
 @lru_cache(maxsize=REMEMBERED_LINES)
