@@ -128,7 +128,8 @@ class Patient(WrapperModel):
                 raise self._unavailable(f"refuses: {_words(error)}") from error
             except (ModelAPIError, UnexpectedModelBehavior) as error:
                 problem = _words(error)
-                pause = getattr(error, "retry_after", None) or pause
+                told = getattr(error, "retry_after", None)
+                pause = pause if told is None else told
             if attempt + 1 < self._endpoint.attempts:
                 await self._sleep(min(pause, self._endpoint.longest_pause_seconds))
         raise self._unavailable(f"gave nothing in {self._endpoint.attempts} attempts: {problem}")

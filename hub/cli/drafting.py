@@ -86,10 +86,10 @@ def _folder(into: Path, wanted: Wanted, resume: str | None, redo: str | None) ->
     problem = ""
     if resume is None and not wanted.model:
         problem = "a model is needed: --model, and --base-url unless it is anthropic:NAME"
-    elif resume is None and not (wanted.base_url or wanted.model.startswith("anthropic:")):
-        problem = f"where is {wanted.model} asked? --base-url says so"
     elif resume is None and (redo is not None or wanted.model == RECORDED):
         problem = "--redo and the recorded model go with --resume"
+    elif resume is None and not (wanted.base_url or wanted.model.startswith("anthropic:")):
+        problem = f"where is {wanted.model} asked? --base-url says so"
     elif resume is not None and wanted.sentence:
         problem = "a run that is gone on with has its sentence already"
     elif redo is not None and redo not in NAMES:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -11,13 +11,13 @@ import pytest
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from environments.catalogue import load_pack, pack_digest
+from environments.catalogue import load_pack
 from environments.check import check_packs
 from environments.llm import Endpoint, LlmUnavailable
 from environments.synthesis.author import Author
 from environments.synthesis.folder import RunFolder, Wanted
 from environments.synthesis.journal import EnvironmentRecord, read_record
-from environments.synthesis.pipeline import NAMES, Pipeline, Told
+from environments.synthesis.pipeline import Pipeline, Told
 from environments.synthesis.report import write_report
 from environments.synthesis.spending import Spending
 from environments.synthesis.workshop import Workshop, workshop
@@ -34,10 +34,6 @@ OFFICE = Wanted(
     least_tables=2,
     least_tools=3,
 )
-
-
-class Stopped(BaseException):
-    """Somebody ended the process."""
 
 
 class Recorded:
@@ -63,21 +59,13 @@ class Bench:
         self.said = Recorded()
         self.told: list[Told] = []
 
-    async def run(
-        self, folder: RunFolder, *, stop_after: str = "", asking: bool = True
-    ) -> list[EnvironmentRecord]:
+    async def run(self, folder: RunFolder, *, asking: bool = True) -> list[EnvironmentRecord]:
         self.told.clear()
-
-        def tell(one: Told) -> None:
-            self.told.append(one)
-            if one.outcome is not None and one.stage == stop_after:
-                raise Stopped
-
         endpoint = Endpoint(base_url="", model=folder.wanted.model, temperature=None)
         spending = Spending(folder.path, None, None)
         model = self.said.model if asking else None
         author = Author(model, endpoint, folder.path / "answers", spending)
-        return await Pipeline(folder, self.packs, author, self.place, told=tell).run()
+        return await Pipeline(folder, self.packs, author, self.place, told=self.told.append).run()
 
     def made_anew(self) -> list[str]:
         return [one.stage for one in self.told if one.outcome is not None and not one.known]
@@ -175,31 +163,6 @@ async def test_what_was_said_is_enough_to_make_it_again(
             RunFolder.begin(tmp_path / "runs" / "new", msgspec.structs.replace(LIBRARY, tasks=7)),
             asking=False,
         )
-
-
-async def test_ended_after_any_stage_it_goes_on_to_the_same_pack(
-    library: tuple[Bench, RunFolder, EnvironmentRecord], place: Workshop, tmp_path: Path
-) -> None:
-    bench = Bench(tmp_path, place)
-    folder = RunFolder.begin(tmp_path / "runs" / "halting", LIBRARY)
-    for stage in NAMES:
-        with pytest.raises(BaseException) as caught:  # noqa: PT011 - in as many groups as tasks
-            await bench.run(RunFolder.open(folder.path), stop_after=stage)
-        assert Stopped in {type(one) for one in leaves(caught.value)}
-        assert bench.made_anew() == [stage], "what was made is not made again"
-    (record,) = await bench.run(RunFolder.open(folder.path))
-    assert bench.made_anew() == []
-    assert record.digest == library[2].digest
-    assert pack_digest(tmp_path / "tool-library") == record.digest
-    assert bench.said.asked == library[0].said.asked
-
-
-def leaves(error: BaseException) -> Iterator[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        for inner in error.exceptions:
-            yield from leaves(inner)
-    else:
-        yield error
 
 
 async def test_a_stage_edited_by_hand_is_kept_and_what_follows_is_made_anew(
