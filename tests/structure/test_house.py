@@ -46,7 +46,7 @@ COMMANDS = "hub.cli"
 """Parameters of a command are its options; each stands for itself."""
 
 DATA = ".blueprints."
-"""Modules that hold one large literal and no logic may be as long as they need."""
+"""Modules that hold large literals and no logic may be as long as they need."""
 
 PUBLISHED_ONLY = {"packs"}
 """Folders whose code is data to us: it runs in the guest and is imported by nobody."""
@@ -122,9 +122,11 @@ def test_no_cycles() -> None:
 def over_budget() -> dict[str, int]:
     found: dict[str, int] = {}
     for name, path in MODULES.items():
+        if DATA in name:
+            continue
         lines = len(path.read_text().splitlines())
-        assert lines <= MODULE_LINES_HARD or DATA in name, f"{name} has {lines} lines"
-        if lines > MODULE_LINES and DATA not in name:
+        assert lines <= MODULE_LINES_HARD, f"{name} has {lines} lines"
+        if lines > MODULE_LINES:
             found[name] = lines
         for node in ast.walk(TREES[name]):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):

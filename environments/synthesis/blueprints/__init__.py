@@ -5,10 +5,12 @@ Writing one
 
 Copy the file that is nearest to what you have in mind and keep to this:
 
-- **Five to seven entities** in the base, at least ten features. An environment takes three to six
+- **Five or six entities** in the base, at least ten features. An environment takes two to four
   features (all sets that fit together occur), so each must work alone and with any other; what only
   makes sense with another one says ``needs``, two ways of keeping the same thing ``excludes``.
-  A feature adds tables, columns, actions, rules to actions (``extends``) or several of these.
+  A feature adds tables, columns, actions, rules to actions (``extends``) or several of these. Up to
+  half of them may be shared ones (``blueprints.features``: notes, tags, reminders, documents, staff,
+  reviews, charges, inspections, groups, complaints, depots); the rest is of this business alone.
 - **Rules of a kind of their own.** Ask what this business forbids that others do not: capacities,
   windows of time, exclusive use, order of steps, balances that must cover something, quotas per
   person, four eyes, compatibility of two things. Each ``need`` has its own code and a message with

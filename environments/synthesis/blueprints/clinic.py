@@ -26,6 +26,14 @@ from environments.synthesis.blueprint import (
     the,
     via,
 )  # fmt: skip
+from environments.synthesis.blueprints.features import (
+    charges,
+    complaints,
+    documents,
+    groups,
+    reminders,
+    tags,
+)
 
 _PLANNED = need("appointment.status == 'planned'", "NOT_PLANNED",
                 "the appointment is {appointment.status}")  # fmt: skip
@@ -657,6 +665,12 @@ BLUEPRINT = Blueprint(
                 ),
             ),
         ),
+        reminders("patient"),
+        documents("patient"),
+        complaints("patient"),
+        charges("patient"),
+        groups("patient", "Back School", "Quit Smoking", "Diabetes Evening", "Grief Circle"),
+        tags("patient", "translator needed", "chronic", "study participant", "step-free access"),
     ),
     words={
         "stem": ("Cardi", "Derma", "Pulmo", "Neura", "Arthri", "Hista"),

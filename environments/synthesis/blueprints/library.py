@@ -24,6 +24,15 @@ from environments.synthesis.blueprint import (
     via,
     when,
 )  # fmt: skip
+from environments.synthesis.blueprints.features import (
+    complaints,
+    groups,
+    inspections,
+    notes,
+    reviews,
+    staff,
+    tags,
+)
 
 _LATE = "max(0, days_between(loan.due_on, today()))"
 
@@ -432,5 +441,14 @@ BLUEPRINT = Blueprint(
                 ),
             ),
         ),
+        notes("member", "prefers large print", "collects on Saturdays", "is visually impaired",
+              "has a second card", "lives next door"),
+        tags("title", "classic", "local author", "for schools", "prize winner", "out of print",
+             "reading group"),
+        reviews("member", "title"),
+        groups("member", "Crime Club", "Poetry Circle", "Book Swap", "Young Readers", "Memoir"),
+        complaints("member"),
+        staff("branch", "librarian", "archivist", "page"),
+        inspections("branch"),
     ),
 )

@@ -26,6 +26,15 @@ from environments.synthesis.blueprint import (
     the,
     via,
 )  # fmt: skip
+from environments.synthesis.blueprints.features import (
+    complaints,
+    depots,
+    documents,
+    notes,
+    reviews,
+    staff,
+    tags,
+)
 
 _OPEN = need("order.status == 'open'", "ORDER_NOT_OPEN", "order {order.number} is {order.status}")
 
@@ -683,5 +692,13 @@ BLUEPRINT = Blueprint(
                 ),
             ),
         ),
+        notes("customer", "asks for invoices by post", "is a reseller", "rings before ordering",
+              "wants no advertising"),
+        tags("product", "bestseller", "clearance", "handmade", "imported", "seasonal"),
+        reviews("customer", "product"),
+        complaints("customer"),
+        depots("product"),
+        documents("order"),
+        staff("order", "packer", "clerk", "driver"),
     ),
 )

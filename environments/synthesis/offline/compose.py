@@ -29,8 +29,8 @@ Job = Literal["find", "get", "create", "update", "delete", "do", "summarise"]
 Listing = Literal["paged", "limited", "plain"]
 
 PAGE = 25
-_FEWEST, _MOST = 3, 6
-_MOST_TOOLS, _LEAST_SPARE = 26, 4
+_FEWEST, _MOST = 2, 4
+_MOST_TOOLS, _LEAST_SPARE = 24, 4
 _FIRST_DAY = date(2026, 1, 5)
 
 
@@ -113,12 +113,22 @@ def compose(blueprint: Blueprint, seed: int, number: int) -> Design:
         actions=actions,
         constants=constants,
         tools=tools,
-        settle=(*blueprint.settle, *(sql for each in chosen for sql in each.settle)),
-        invariants=(*blueprint.invariants, *(sql for each in chosen for sql in each.invariants)),
+        settle=_named(entities, [sql for part in parts for sql in part.settle]),
+        invariants=_named(entities, [sql for part in parts for sql in part.invariants]),
         policy=(*blueprint.policy, *(line for each in chosen for line in each.policy)),
         today=_FIRST_DAY + timedelta(days=dice.randrange(300)),
         listing=dice.choice(("paged", "limited", "plain")),
     )
+
+
+def _named(entities: Mapping[str, Entity], statements: Sequence[str]) -> tuple[str, ...]:
+    """SQL with entities in braces called by their tables."""
+    named = []
+    for statement in statements:
+        for entity in entities.values():
+            statement = statement.replace(f"{{{entity.name}}}", entity.table)
+        named.append(statement)
+    return tuple(named)
 
 
 def feature_sets(blueprint: Blueprint) -> list[tuple[str, ...]]:
@@ -238,10 +248,16 @@ class _Tools:
 
     def _few(self, tools: list[Tool]) -> list[Tool]:
         """Without some of the tools that nothing else needs, where there are too many."""
-        spare = [tool for tool in tools if tool.job not in ("find", "do")]
+        spare = [tool for tool in tools if tool.job != "do" and not self._locates(tool)]
         self.dice.shuffle(spare)
         gone = spare[: max(0, min(len(tools) - _MOST_TOOLS, len(spare) - _LEAST_SPARE))]
         return [tool for tool in tools if tool not in gone]
+
+    def _locates(self, tool: Tool) -> bool:
+        """Whether it finds rows that other tools take."""
+        return tool.job == "find" and not (
+            self.entities[tool.entity].log or self.entities[tool.entity].key
+        )
 
     def _of(self, entity: Entity) -> list[Tool]:
         plain = not entity.key and not entity.log
