@@ -17,6 +17,7 @@ from hub.cli import (
     checking,
     doctor,
     evaluating,
+    exporting,
     importing,
     packs,
     recorded,
@@ -42,6 +43,7 @@ packs.register(app)
 archives.register(app)
 checking.register(app)
 importing.register(app)
+exporting.register(app)
 serving.register(app)
 verifying.register(app)
 evaluating.register(app)

@@ -32,7 +32,6 @@ Run = Annotated[
 def register(app: typer.Typer) -> None:
     """Add these commands."""
     app.command("replay")(replay)
-    app.command("export")(export)
 
 
 def replay(
@@ -50,7 +49,7 @@ def replay(
         raise typer.Exit(1)
 
 
-def export(
+def export_trajectories(
     out: Annotated[Path, typer.Argument(help="Where to: a name that ends in .jsonl or .parquet.")],
     file: Annotated[
         Path | None, typer.Option("--from", help="Trajectories, one line of JSON each.")

@@ -180,9 +180,11 @@ async def test_other_styles_of_code_run_too(environments: Environments) -> None:
 
 
 @pytest.mark.anyio
-async def test_the_mcp_client_plays_an_imported_environment(packs: Path) -> None:
+async def test_the_mcp_client_plays_an_imported_environment(packs: Path, tmp_path: Path) -> None:
     server = StdioServerParameters(
-        command=sys.executable, args=["-m", "hub.cli", "stdio", SHOP, "--packs", str(packs)]
+        command=sys.executable,
+        args=["-m", "hub.cli", "stdio", SHOP, "--packs", str(packs)],
+        env={"ENVHUB_DATA_DIR": str(tmp_path)},
     )
     async with Client(server) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}

@@ -25,7 +25,7 @@ ORDER = {
         "complaints", "catalogue", "archives", "sampling", "scaffold", "runtimes",
         "sandbox", "verifier", "journal", "users", "timeline", "unhurried", "opened", "joint",
         "world", "environment", "injection", "episode", "record", "parquet", "oracle", "notebook",
-        "replay", "comparison", "check", "importers", "evaluation", "synthesis",
+        "replay", "comparison", "check", "importers", "exporters", "evaluation", "synthesis",
     ],
     "hub": [
         "settings", "wire", "training", "errors", "data_dir",

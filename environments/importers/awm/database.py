@@ -18,7 +18,7 @@ from snapshots.store import statements
 from snapshots.vfs import Clock
 
 _TABLE: Final = re.compile(r"\s*CREATE\s+TABLE\b", re.IGNORECASE)
-_FILLS: Final = re.compile(r"\s*(?:INSERT|REPLACE|UPDATE|DELETE|WITH)\b", re.IGNORECASE)
+_FILLS: Final = re.compile(r"\s*(?:INSERT|REPLACE|UPDATE|DELETE|WITH|CREATE)\b", re.IGNORECASE)
 _COMMENTS: Final = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 _NAME: Final = re.compile(r'\s*("[^"]+"|`[^`]+`|\[[^\]]+\]|\w+)')
 _TYPE: Final = re.compile(
@@ -79,11 +79,12 @@ class _Scratch:
         connection.execute("PRAGMA foreign_keys=on").fetchall()
         MountFunctions(connection).begin(0)
         self._steps = 0
+        judge = Authorizer(connection, allow_ddl=True, foreign_keys=True, script=True)
+        apsw.Connection.set_authorizer(connection, judge)
         apsw.Connection.set_progress_handler(connection, self._is_too_much, _STEPS)
 
     def define(self, tables: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
         """The statements that make the tables, and what was repaired."""
-        self._judge(allow_ddl=True)
         made: list[str] = []
         repairs: list[str] = []
         for table in tables:
@@ -100,7 +101,6 @@ class _Scratch:
 
     def fill(self, samples: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
         """The statements that put rows into them, and what was left out."""
-        self._judge(allow_ddl=False)
         filled: list[str] = []
         failed: dict[str, str] = {}
         counts: Counter[str] = Counter()
@@ -148,12 +148,6 @@ class _Scratch:
     def _run(self, statement: str) -> None:
         self._steps = 0
         self._connection.execute(statement).fetchall()
-
-    def _judge(self, *, allow_ddl: bool) -> None:
-        judge = Authorizer(
-            self._connection, allow_ddl=allow_ddl, foreign_keys=True, script=allow_ddl
-        )
-        apsw.Connection.set_authorizer(self._connection, judge)
 
     def _is_too_much(self) -> bool:
         self._steps += 1

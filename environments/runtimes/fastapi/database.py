@@ -23,6 +23,7 @@ Row = tuple[Any, ...]
 
 _VERB: Final = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(\w+)", re.DOTALL)
 _WRITES: Final = frozenset(("INSERT", "UPDATE", "DELETE", "REPLACE"))
+_READS: Final = frozenset(("SELECT", "PRAGMA", "EXPLAIN", "VALUES"))
 _BEGINS: Final = frozenset(("BEGIN", "SAVEPOINT"))
 _ENDS: Final = frozenset(("COMMIT", "END"))
 _SETTING: Final = re.compile(r"\s*PRAGMA\s+(?:\w+\.)?\w+\s*=", re.IGNORECASE)
@@ -184,6 +185,8 @@ class Connection:
         rowid = connection.last_insert_rowid()
         if self.isolation_level is None and verb in _WRITES:
             self.commit()
+        if self._ground.writer is None and verb not in _READS and connection.in_transaction:
+            connection.execute("COMMIT")  # what begins no transaction stands by itself
         return rows, described[-1] if described else None, changed, rowid
 
     def _begin(self) -> None:

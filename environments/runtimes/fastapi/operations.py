@@ -121,6 +121,7 @@ def _merged(
     properties: dict[str, Any] = {}
     arguments: dict[str, Argument] = {}
     required: list[str] = []
+    closed = False
     for parameter in operation.get("parameters", ()):
         place, name = _PLACES.get(parameter["in"]), parameter["name"]
         if place is None:
@@ -138,6 +139,7 @@ def _merged(
         place = "whole" if fields is None else "body"
         if fields is None:
             fields = {"properties": {"body": whole}, "required": ["body"]}
+        closed = fields.get("additionalProperties") is False
         for field, about in fields.get("properties", {}).items():
             name = f"body_{field}" if field in arguments else field
             properties[name] = about
@@ -145,6 +147,8 @@ def _merged(
             if body.get("required") and field in fields.get("required", ()):
                 required.append(name)
     schema: dict[str, Any] = {"type": "object", "properties": properties}
+    if closed:
+        schema["additionalProperties"] = False
     if required:
         schema["required"] = required
     schema = _with_own_names(schema)

@@ -291,6 +291,11 @@ def _read(body: bytes) -> Any:
 def _refusal(tool: str, status: int, body: Any) -> Exception:
     """An answer that is no success, as an error."""
     detail = body.get("detail", body) if isinstance(body, dict) else body
+    if isinstance(detail, dict) and isinstance(detail.get("code"), str) and "message" in detail:
+        details = detail.get("details")
+        return ToolError(
+            detail["code"], str(detail["message"]), **(details if isinstance(details, dict) else {})
+        )
     if status == HTTPStatus.UNPROCESSABLE_ENTITY and _is_validation(detail):
         problems = [_problem(each) for each in detail]
         return InvalidArguments(

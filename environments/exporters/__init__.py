@@ -1,0 +1,1 @@
+"""Our packs in the formats of others, so that their tools can use them."""
