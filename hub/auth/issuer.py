@@ -88,7 +88,7 @@ class Issuer:
                 token,
                 key,
                 algorithms=[algorithm],
-                issuer=self.resource.issuer,
+                issuer=[_bare(self.resource.issuer), f"{_bare(self.resource.issuer)}/"],
                 leeway=LEEWAY_SECONDS,
                 options={"require": ["exp", "iss", "aud"], "verify_aud": False},
             )
@@ -213,7 +213,7 @@ class _Keys:
             except (httpx2.HTTPStatusError, msgspec.MsgspecError) as error:
                 failed = error
                 continue
-            if metadata.issuer != issuer:
+            if _bare(metadata.issuer) != _bare(issuer):
                 raise ValueError(f"{place} is the metadata of {metadata.issuer!r}")
             return metadata.jwks_uri
         raise failed
@@ -257,6 +257,10 @@ def _remember(kept: OrderedDict[Any, Any], key: object, value: object) -> None:
     kept.move_to_end(key)
     if len(kept) > REMEMBERED:
         kept.popitem(last=False)
+
+
+def _bare(url: str) -> str:
+    return url.rstrip("/")  # some issuers have a slash there, and some who name them do not
 
 
 def _refused(why: str) -> Unauthenticated:
