@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_type_hints
 
 import apsw
 import pydantic
@@ -37,7 +37,7 @@ from environments.spec import ToolSpec
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Database", "Row", "Tool", "ToolError", "new_id", "now", "timestamp", "tool"]
+__all__ = ["Database", "Row", "State", "Tool", "ToolError", "new_id", "now", "timestamp", "tool"]
 
 Row = dict[str, Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -103,6 +103,11 @@ class Database:
             f'INSERT INTO "{table}" ({names}) VALUES ({marks})', tuple(columns.values())
         )
         return self._connection.last_insert_rowid()
+
+
+class State(dict[str, Any]):
+    """In place of a ``Database`` where the pack says ``runtime = "state"``: everything the world
+    knows as one document. What a tool changes in it is kept as changes of rows."""
 
 
 # --- the episode a call runs in --------------------------------------------------------------
@@ -180,9 +185,11 @@ class Tool:
             raise PackInvalid(f"tool {name} has no docstring", hint="say in it what the tool does")
         hints = get_type_hints(function, include_extras=True)
         parameters = list(inspect.signature(function).parameters.values())
-        self.wants_database = bool(parameters) and hints.get(parameters[0].name) is Database
+        first = hints.get(parameters[0].name) if parameters else None
+        self.wants: type | None = first if first in (Database, State) else None
+        """What its first parameter is, beside the arguments."""
         self._fields: dict[str, Any] = {}
-        for parameter in parameters[1:] if self.wants_database else parameters:
+        for parameter in parameters[1:] if self.wants else parameters:
             if parameter.name not in hints:
                 raise PackInvalid(f"parameter {parameter.name} of tool {name} has no annotation")
             empty = parameter.default is inspect.Parameter.empty
@@ -195,11 +202,7 @@ class Tool:
     def arguments(self) -> type[pydantic.BaseModel]:
         """Raises ``PackInvalid`` for annotations that pydantic cannot make anything of."""
         try:
-            return pydantic.create_model(
-                f"{self.name}_arguments",
-                __config__=pydantic.ConfigDict(extra="forbid"),
-                **self._fields,
-            )
+            return arguments_model(self.name, self._fields, "forbid")
         except Exception as error:  # pydantic's, of many kinds; and what a stranger's types raise
             code = self.function.__code__
             place = f"{Path(code.co_filename).name}:{code.co_firstlineno}"
@@ -212,12 +215,12 @@ class Tool:
             name=self.name,
             title=self.title,
             description=self.description,
-            input_schema=_input_schema(self.arguments),
+            input_schema=input_schema_of(self.arguments),
             read_only=self.read_only,
         )
 
-    def __call__(self, db: Database, arguments: Mapping[str, Any]) -> Any:
-        """Run the tool; returns plain JSON values.
+    def __call__(self, state: Any, arguments: Mapping[str, Any]) -> Any:
+        """Run the tool, with ``state`` if it ``wants`` that; returns plain JSON values.
 
         Raises ``InvalidArguments`` (naming the field), whatever the tool raises, and ``BadResult``
         for a value that is not JSON.
@@ -227,16 +230,21 @@ class Tool:
         except pydantic.ValidationError as error:
             raise invalid_arguments(self.name, error) from None
         values = {name: getattr(parsed, name) for name in self.arguments.model_fields}
-        result = self.function(db, **values) if self.wants_database else self.function(**values)
-        try:
-            plain = to_jsonable_python(result, inf_nan_mode="constants")
-            _refuse_constants(to_json(plain, inf_nan_mode="constants"))
-            return plain
-        except (pydantic.ValidationError, ValueError, TypeError) as error:
-            raise BadResult(
-                f"tool {self.name} returned what is not JSON: {error}",
-                hint="return dicts, lists, text, numbers, pydantic models or None",
-            ) from None
+        first = () if self.wants is None else (state,)
+        return plain_result(self.name, self.function(*first, **values))
+
+
+def plain_result(tool: str, result: Any) -> Any:
+    """What a tool returned as plain JSON values. Raises ``BadResult``."""
+    try:
+        plain = to_jsonable_python(result, inf_nan_mode="constants")
+        _refuse_constants(to_json(plain, inf_nan_mode="constants"))
+        return plain
+    except (pydantic.ValidationError, ValueError, TypeError) as error:
+        raise BadResult(
+            f"tool {tool} returned what is not JSON: {error}",
+            hint="return dicts, lists, text, numbers, pydantic models or None",
+        ) from None
 
 
 def _refuse_constants(encoded: bytes) -> None:
@@ -265,10 +273,11 @@ def tool(
 ) -> Callable[[Function], Function]:
     """Declare a function as a tool of the pack.
 
-    The first parameter may be ``db: Database``; the others are the tool's arguments, described by
-    their annotations (``Annotated[int, Field(ge=1, description="...")]``). The docstring is the
-    description. ``read_only`` promises that it changes no row; a call that does is the pack's
-    fault. Raises ``PackInvalid`` for a name clients would refuse or a parameter without annotation.
+    The first parameter may be ``db: Database`` (or ``state: State``, where the pack has the runtime
+    of that name); the others are the tool's arguments, described by their annotations
+    (``Annotated[int, Field(ge=1, description="...")]``). The docstring is the description.
+    ``read_only`` promises that it changes no row; a call that does is the pack's fault. Raises
+    ``PackInvalid`` for a name clients would refuse or a parameter without annotation.
     """
 
     def declare(function: Function) -> Function:
@@ -289,7 +298,17 @@ def declared_tools(names: Iterable[Any]) -> dict[str, Tool]:
     return found
 
 
-def _input_schema(model: type[pydantic.BaseModel]) -> dict[str, Any]:
+def arguments_model(
+    tool: str, fields: Mapping[str, tuple[Any, Any]], extra: Literal["forbid", "ignore"]
+) -> type[pydantic.BaseModel]:
+    """The model of a tool's arguments: for each its annotation and its default."""
+    definitions: dict[str, Any] = {**fields}
+    return pydantic.create_model(
+        f"{tool}_arguments", __config__=pydantic.ConfigDict(extra=extra), **definitions
+    )
+
+
+def input_schema_of(model: type[pydantic.BaseModel]) -> dict[str, Any]:
     """JSON Schema 2020-12 of the arguments; the root is a plain object, as clients demand."""
     schema = model.model_json_schema()
     for key in ("title", "description"):

@@ -6,6 +6,14 @@ documents that were seen, and kept in the pack. Any later document goes into the
 does not fit their columns is kept beside them in JSON, so nothing is ever lost.
 """
 
+from environments.documents.binding import (
+    BINDING,
+    HIDDEN,
+    HIDDEN_SQL,
+    Binding,
+    BoundTool,
+    read_binding,
+)
 from environments.documents.codec import NotADocument, from_text, to_text
 from environments.documents.deriving import derive
 from environments.documents.layout import Column, Entry, Layout, schema_sql
@@ -13,6 +21,11 @@ from environments.documents.mapping import Rows, decode, encode
 from environments.documents.storage import read_rows, statements, write_rows
 
 __all__ = [
+    "BINDING",
+    "HIDDEN",
+    "HIDDEN_SQL",
+    "Binding",
+    "BoundTool",
     "Column",
     "Entry",
     "Layout",
@@ -22,6 +35,7 @@ __all__ = [
     "derive",
     "encode",
     "from_text",
+    "read_binding",
     "read_rows",
     "schema_sql",
     "statements",

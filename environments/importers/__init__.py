@@ -10,7 +10,10 @@ from typing import Final
 
 from environments.importers.source import Importer, ImportRefused
 
-IMPORTERS: Final[dict[str, str]] = {"awm": "environments.importers.awm"}
+IMPORTERS: Final[dict[str, str]] = {
+    "awm": "environments.importers.awm",
+    "envfactory": "environments.importers.envfactory",
+}
 """The formats there are, each with its module, which is imported when it is asked for."""
 
 

@@ -8,7 +8,7 @@ import hashlib
 import shutil
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from typing import Final, Literal
@@ -20,6 +20,7 @@ from environments.check import CheckReport, Finding, checking, known_report
 from environments.errors import EnvhubError, PackInvalid
 from environments.importers.processes import Lost, spread
 from environments.importers.source import ImportRefused, Source, Written
+from environments.importers.trial import trying_out
 
 ORIGIN: Final = ".import.json"
 """The file of an imported pack that says what it was made from. Its dot keeps it out of the pack's
@@ -150,8 +151,10 @@ def workplace(into: Path) -> Iterator[Path]:
 # --- in a process of its own -----------------------------------------------------------------
 
 
-def _writing(kind: str, into: Path, scratch: Path) -> nullcontext[Callable[[Source], Imported]]:
-    return nullcontext(partial(import_one, kind, into, scratch))
+@contextmanager
+def _writing(kind: str, into: Path, scratch: Path) -> Iterator[Callable[[Source], Imported]]:
+    with trying_out():
+        yield partial(import_one, kind, into, scratch)
 
 
 @contextmanager

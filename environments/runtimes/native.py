@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import apsw
 
-from environments.authoring import Database, Tool, declared_tools
+from environments.authoring import Database, State, Tool, declared_tools
 from environments.errors import PackInvalid
+from environments.runtimes.program import Specs
 from environments.runtimes.source import SOURCE, place_in, run_source
 from environments.spec import ToolSpec
-
-
-class _Specs(Mapping[str, ToolSpec]):
-    """The specs of tools, each made when it is asked for."""
-
-    def __init__(self, tools: Mapping[str, Tool]) -> None:
-        self._tools = tools
-
-    def __getitem__(self, name: str) -> ToolSpec:
-        return self._tools[name].spec
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tools)
-
-    def __len__(self) -> int:
-        return len(self._tools)
 
 
 class NativeProgram:
@@ -36,7 +21,7 @@ class NativeProgram:
     def __init__(self, pack: Path, tools: Mapping[str, Tool]) -> None:
         self._pack = pack
         self._tools = tools
-        self.tools: Mapping[str, ToolSpec] = _Specs(tools)
+        self.tools: Mapping[str, ToolSpec] = Specs(tools)
 
     def call(self, tool: str, connection: apsw.Connection, arguments: Mapping[str, Any]) -> Any:
         """Run a tool; see ``Program.call``."""
@@ -55,4 +40,9 @@ def load(pack: Path) -> NativeProgram:
     tools = declared_tools(vars(run_source(pack)).values())
     if not tools:
         raise PackInvalid(f"{SOURCE} declares no tool", hint="put @tool(read_only=...) above one")
+    for name, each in tools.items():
+        if each.wants is State:
+            raise PackInvalid(
+                f"tool {name} takes a State", hint='say runtime = "state", or take db'
+            )
     return NativeProgram(pack, tools)

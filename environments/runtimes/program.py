@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 import apsw
@@ -28,3 +28,24 @@ class Program(Protocol):
     def place(self, error: BaseException) -> str:
         """Where in the pack's code an exception came from, ``tools.py:41``, or ``""``."""
         ...
+
+
+class Specified(Protocol):
+    @property
+    def spec(self) -> ToolSpec: ...
+
+
+class Specs(Mapping[str, ToolSpec]):
+    """The specs of tools, each made when it is asked for."""
+
+    def __init__(self, tools: Mapping[str, Specified]) -> None:
+        self._tools = tools
+
+    def __getitem__(self, name: str) -> ToolSpec:
+        return self._tools[name].spec
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tools)
+
+    def __len__(self) -> int:
+        return len(self._tools)

@@ -20,7 +20,7 @@ import apsw
 import msgspec
 
 from environments.errors import EnvhubError, InfrastructureFault, PackInvalid
-from environments.runtimes import fastapi, native
+from environments.runtimes import fastapi, native, scenario, state
 from environments.runtimes.program import Program
 from environments.sandbox import wire
 from environments.sandbox.clock import StandingClock
@@ -36,6 +36,8 @@ from snapshots.store import build_database
 RUNTIMES: Final[dict[str, Callable[[Path, Snapshot], Program]]] = {
     "native": lambda pack, _: native.load(pack),
     "fastapi": fastapi.load,
+    "scenario": lambda pack, _: scenario.load(pack),
+    "state": lambda pack, _: state.load(pack),
 }
 _USUAL_FRAME_BYTES = 256 * 1024
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from environments.catalogue import Pack
+from environments.documents import BINDING
 from environments.runtimes.source import SOURCE
 from environments.sandbox import wire
 from environments.sandbox.limits import SandboxLimits
@@ -112,7 +113,9 @@ def _loading_tools(
 ) -> Callable[[int], wire.Request]:
     spec = pack.spec
     # Of its pack a worker is shown the code alone: the tasks beside it hold the answers.
-    confinement = _confinement(pack, snapshot, limits, (str(pack.path.absolute() / SOURCE),))
+    shown = (SOURCE, BINDING) if spec.runtime in ("scenario", "state") else (SOURCE,)
+    files = tuple(str(pack.path.absolute() / name) for name in shown)
+    confinement = _confinement(pack, snapshot, limits, files)
 
     def load(id: int) -> wire.Request:
         return wire.LoadTools(

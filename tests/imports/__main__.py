@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tests.imports import awm
+from tests.imports import awm, envfactory
 
-COMPARISONS = {"awm": awm.compare_all}
+COMPARISONS = {"awm": awm.compare_all, "envfactory": envfactory.compare_all}
 
 
 def main() -> int:

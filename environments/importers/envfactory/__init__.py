@@ -1,0 +1,182 @@
+"""EnvFactory: ``envs/tools/{C}.py`` with its metadata, scenarios and rows of its RL data.
+
+Each file is a class that loads and saves its whole state as a document, and FastMCP functions over
+one global instance of it: a pack with ``runtime = "scenario"`` and the file as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from environments.importers.documented import Documented, read_json
+from environments.importers.envfactory.code import Code, read_source
+from environments.importers.envfactory.loaded import CLOCK, Loaded, load_all, start
+from environments.importers.envfactory.rows import Row, RowAt, find_rows, read_row, row_id
+from environments.importers.envfactory.tasks import calls_of, with_tasks, without_writers
+from environments.importers.naming import pack_name
+from environments.importers.source import ImportRefused, Written
+from environments.importers.trial import try_out
+from environments.spec import EnvironmentSpec, Limits
+
+_LICENCE: Final = "none stated: LARK-AI-Lab/EnvFactory names no licence"
+_LARGE: Final = 4 << 20
+"""What a scenario may take in JSON."""
+
+
+class EnvFactorySource(msgspec.Struct, frozen=True):
+    """One file of ``envs/tools``."""
+
+    tools: Path
+    rows: tuple[RowAt, ...] = ()
+    """Where the rows of RL data are that are played on it alone."""
+    shared: int = 0
+    """How many rows want other servers beside it."""
+
+    @property
+    def class_name(self) -> str:
+        return self.tools.stem
+
+    @property
+    def name(self) -> str:
+        return pack_name(self.class_name)
+
+    @property
+    def digest(self) -> str:
+        total = hashlib.sha256()
+        for path in (self.tools, self._beside("metadata"), self._beside("intermediate")):
+            total.update(path.read_bytes() if path.is_file() else b"")
+            total.update(b"\0")
+        for row in self.rows:
+            total.update(row.read())
+        return total.hexdigest()
+
+    def write(self, folder: Path) -> Written:
+        """See ``Source.write``."""
+        source = read_source(self.tools)
+        code = Code(source, self.tools.name)
+        metadata, checkpoint = self._read("metadata"), self._read("intermediate")
+        spec = self._spec(metadata)
+        large = msgspec.structs.replace(spec, limits=Limits(result_bytes=_LARGE))
+        pack = Documented(spec=large, source=source, binding=code.binding(with_state=True))
+        scenarios = list(_scenarios(checkpoint))
+        rows, unread = self._read_rows()
+        pack.write(folder)
+        loaded = try_out(folder, lambda env: load_all(env, [s for _, s in scenarios], rows))
+        if not loaded.documents:
+            raise ImportRefused(
+                f"no scenario of its own loads, nor an empty one: {loaded.problems[-1]}"
+            )
+        pack = msgspec.structs.replace(pack, spec=spec, binding=code.binding())
+        pack = pack.bound_to(loaded.documents)
+        pack = without_writers(pack, folder, [*tried_calls(checkpoint), *calls_of(rows)])
+        pack, left_out = with_tasks(pack, folder, rows, loaded)
+        pack.write(folder)
+        return Written(
+            tuple(_repairs(pack, loaded)),
+            (*_weaknesses(pack, loaded, scenarios, self.shared), *unread, *left_out),
+        )
+
+    def _read_rows(self) -> tuple[dict[str, Row], list[str]]:
+        """The rows by the ids of their tasks, and why others cannot be read."""
+        found, problems = {}, []
+        for at in self.rows:
+            try:
+                found[row_id(at)] = read_row(at, self.class_name)
+            except ValueError as error:
+                problems.append(f"task {row_id(at)} is left out: {error}")
+        return found, problems
+
+    def _beside(self, kind: str) -> Path:
+        ending = {"metadata": "metadata", "intermediate": "checkpoint"}[kind]
+        return self.tools.parent.parent / kind / f"{self.class_name}_{ending}.json"
+
+    def _read(self, kind: str) -> Mapping[str, Any]:
+        path = self._beside(kind)
+        found = read_json(path) if path.is_file() else {}
+        return found if isinstance(found, dict) else {}
+
+    def _spec(self, metadata: Mapping[str, Any]) -> EnvironmentSpec:
+        summary = str(metadata.get("description") or f"{self.class_name}, from EnvFactory.")
+        return EnvironmentSpec(
+            name=self.name,
+            version="1.0.0",
+            title=self.class_name,
+            summary=summary,
+            tags=("envfactory",),
+            licence=_LICENCE,
+            provenance=f"LARK-AI-Lab/EnvFactory: envs/tools/{self.tools.name}",
+            runtime="scenario",
+            on_error="keep",
+            limits=Limits(max_steps=50),
+        )
+
+
+def sources(path: Path) -> Iterator[EnvFactorySource]:
+    """The environments of a checkout of EnvFactory, or of its ``envs`` folder. Rows of RL data are
+    taken from JSON files under ``path`` that have such."""
+    tools = next((path / at for at in ("envs/tools", "tools") if (path / at).is_dir()), None)
+    if tools is None:
+        raise ImportRefused(
+            f"{path} has no envs/tools", hint="point at a checkout of EnvFactory, or its envs"
+        )
+    rows, shared = find_rows(path)
+    for file in sorted(tools.glob("*.py")):
+        name = file.stem
+        if not name.startswith("_"):
+            yield EnvFactorySource(file, tuple(rows.get(name, ())), shared.get(name, 0))
+
+
+def _repairs(pack: Documented, loaded: Loaded) -> Iterator[str]:
+    for bound in pack.binding.tools:
+        if bound.function != bound.name:
+            yield f"tool {bound.function} is called {bound.name}"
+    if loaded.repaired:
+        yield f"its scenarios say no {CLOCK}, which it wants: they begin {start()}"
+
+
+def _weaknesses(
+    pack: Documented, loaded: Loaded, scenarios: Sequence[tuple[str, Any]], shared: int
+) -> Iterator[str]:
+    for (title, _), problem in zip(scenarios, loaded.problems, strict=False):
+        if problem:
+            yield f"{title} does not load: {problem}"
+    if loaded.empty:
+        yield "it has no scenario that loads: it begins empty"
+    if shared:
+        yield f"{shared} rows of its RL data want other servers beside it, and are no tasks here"
+    if not pack.tasks:
+        yield "there are no tasks for it"
+
+
+def _scenarios(checkpoint: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Title and document of the scenarios that were meant to load, the largest first: it is what
+    the pack begins with."""
+    found = [
+        (str(each.get("scenario_id", number)), each["scenario_data"])
+        for number, each in enumerate(checkpoint.get("scenarios") or ())
+        if isinstance(each, dict)
+        and each.get("expected_behavior", "pass") == "pass"
+        and isinstance(each.get("scenario_data"), dict)
+    ]
+    yield from sorted(found, key=lambda pair: -len(str(pair[1])))
+
+
+def tried_calls(checkpoint: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The calls that EnvFactory's own tests made: tool and arguments."""
+    seen = set()
+    for phase in (checkpoint.get("validation_results") or {}).values():
+        for result in (phase or {}).get("scenario_results") or ():
+            traces = result.get("tool_traces") or {}
+            for execution in traces.get("tool_executions") or () if traces else ():
+                for case in execution.get("test_cases") or ():
+                    name, arguments = execution.get("tool_name"), case.get("input")
+                    if isinstance(name, str) and isinstance(arguments, dict):
+                        key = f"{name} {arguments!r}"
+                        if key not in seen:
+                            seen.add(key)
+                            yield name, arguments

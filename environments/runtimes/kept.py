@@ -1,0 +1,171 @@
+"""What code keeps from call to call beside its document: globals, class attributes, randomness.
+
+The original lives in one process for a whole run, so a login that stands in a global is part of its
+state. Here any worker serves any episode: before a call everything is as it was after the import,
+then what this episode's branch has kept is put back; after the call what differs is kept.
+"""
+
+from __future__ import annotations
+
+import base64
+import copy
+import pickle
+import random
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from types import FunctionType, ModuleType
+from typing import Any, Final
+
+import apsw
+
+from environments.documents import HIDDEN, NotADocument, from_text, to_text
+from environments.errors import EnvironmentFault
+from environments.runtimes.likeness import alike
+
+Kept = dict[str, Any]
+_WORDS: Final = struct.Struct("<625I")
+_PICKLED: Final = "pickled:"
+_LEFT: Final = object()
+
+
+class Surroundings:
+    """The globals of a module and the attributes of its classes that calls may change."""
+
+    def __init__(self, module: ModuleType, without: Iterable[str] = ()) -> None:
+        """Take down how they are now. ``without`` names globals that are no state.
+
+        ``opaque`` are those that cannot be set back: they may carry one episode into another.
+        """
+        self._places: dict[str, dict[str, Any]] = {"": module.__dict__}
+        self._classes: dict[str, type] = {}
+        self._pristine: dict[tuple[str, str], Any] = {}
+        self.opaque: list[str] = []
+        without = {*without}
+        for name, value in list(module.__dict__.items()):
+            if isinstance(value, type) and value.__module__ == module.__name__:
+                self._classes[name] = value
+                for attribute, held in list(vars(value).items()):
+                    if isinstance(held, dict | list | set) and not attribute.startswith("_"):
+                        self._take_down(name, attribute, held)
+            elif name not in without and not name.startswith("__") and _is_state(value):
+                self._take_down("", name, value)
+
+    def _take_down(self, place: str, name: str, value: Any) -> None:
+        try:
+            self._pristine[place, name] = copy.deepcopy(value)
+        except Exception:  # noqa: BLE001 - a stranger's object
+            self.opaque.append(f"{place}.{name}".lstrip("."))
+
+    def reset(self, kept: Mapping[str, Any]) -> None:
+        """Set everything back, then put what was ``kept`` in place."""
+        for (place, name), value in self._pristine.items():
+            if not alike(self._get(place, name), value):
+                self._set(place, name, copy.deepcopy(value))
+        for named, value in kept.items():
+            place, _, name = named.rpartition(".")
+            self._set(place, name, value)
+
+    def changed(self) -> Kept:
+        """What is not as it was after the import."""
+        found = {}
+        for (place, name), value in self._pristine.items():
+            now = self._get(place, name)
+            if not alike(now, value):
+                found[f"{place}.{name}".lstrip(".")] = now
+        return found
+
+    def _get(self, place: str, name: str) -> Any:
+        if place:
+            return vars(self._classes[place]).get(name, _LEFT)
+        return self._places[""].get(name, _LEFT)
+
+    def _set(self, place: str, name: str, value: Any) -> None:
+        if place:
+            setattr(self._classes[place], name, value)
+        else:
+            self._places[""][name] = value
+
+
+def _is_state(value: Any) -> bool:
+    if isinstance(value, ModuleType | FunctionType | type) or callable(value):
+        return False
+    return type(value).__module__ not in ("typing", "types", "__future__", "re")
+
+
+# --- in the branch --------------------------------------------------------------------------------
+
+
+def read_kept(connection: apsw.Connection) -> Kept:
+    """What the branch has kept, by name."""
+    rows = connection.execute(f"SELECT name, value FROM {HIDDEN}")
+    return {name: _from_cell(value) for name, value in rows}
+
+
+def write_kept(connection: apsw.Connection, kept: Mapping[str, Any]) -> None:
+    """Make this what is kept. Raises ``EnvironmentFault`` for what nobody can keep."""
+    rows = connection.execute(f"SELECT name, value FROM {HIDDEN}")
+    before: dict[Any, Any] = dict(iter(rows))
+    after = {name: _to_cell(name, value) for name, value in kept.items()}
+    for name in before.keys() - after.keys():
+        connection.execute(f"DELETE FROM {HIDDEN} WHERE name = ?", (name,))
+    for name, cell in after.items():
+        earlier = before.get(name)
+        if earlier != cell and not (earlier and _equal(earlier, kept[name])):
+            connection.execute(
+                f"INSERT INTO {HIDDEN} VALUES (?, ?) "
+                "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+                (name, cell),
+            )
+
+
+def _to_cell(name: str, value: Any) -> str:
+    try:
+        return to_text(value)
+    except NotADocument:
+        pass
+    try:
+        return _PICKLED + base64.b64encode(pickle.dumps(value, protocol=5)).decode()
+    except Exception as error:  # a stranger's object
+        raise EnvironmentFault(
+            f"{name} is kept from call to call, and cannot be: {error}",
+            hint="it is no part of the state document, and no plain data",
+        ) from error
+
+
+def _equal(cell: str, value: Any) -> bool:
+    """Whether a pickled value is this one: the same value has many pickles."""
+    return cell.startswith(_PICKLED) and alike(_from_cell(cell), value)
+
+
+def _from_cell(cell: str) -> Any:
+    if cell.startswith(_PICKLED):
+        return pickle.loads(base64.b64decode(cell[len(_PICKLED) :]))
+    return from_text(cell)
+
+
+# --- randomness -----------------------------------------------------------------------------------
+
+
+def random_text() -> str:
+    """The state of ``random``."""
+    version, words, gauss = random.getstate()
+    return f"{version} {gauss} " + base64.b85encode(_WORDS.pack(*words)).decode()
+
+
+def set_random(text: str) -> None:
+    """Make it what ``random_text`` said."""
+    version, gauss, words = text.split(" ")
+    random.setstate(
+        (
+            int(version),
+            _WORDS.unpack(base64.b85decode(words)),
+            None if gauss == "None" else float(gauss),
+        )
+    )
+
+
+def names(kept: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    """What is kept under names that begin with ``prefix``, by the rest of the name."""
+    for name, value in kept.items():
+        if name.startswith(prefix):
+            yield name[len(prefix) :], value

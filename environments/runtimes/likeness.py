@@ -1,0 +1,34 @@
+"""Whether two values are the same as far as code could tell: types, order and all."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+
+def alike(one: Any, other: Any, seen: set[tuple[int, int]] | None = None) -> bool:
+    """Deeply, without asking the values' own ``__eq__``, which may be lax or missing."""
+    if one is other:
+        return True
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, str | bytes | int | float | type(None)):
+        return repr(one) == repr(other)  # 0.0 and -0.0 are two
+    seen = seen if seen is not None else set()
+    if (id(one), id(other)) in seen:
+        return True
+    seen.add((id(one), id(other)))
+    if isinstance(one, dict):
+        return len(one) == len(other) and all(
+            alike(key, name, seen) and alike(one[key], other[name], seen)
+            for key, name in zip(one, other, strict=True)
+        )
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(
+            alike(a, b, seen) for a, b in zip(one, other, strict=True)
+        )
+    if isinstance(one, random.Random):
+        return bool(one.getstate() == other.getstate())
+    if "__eq__" not in vars(type(one)) or hasattr(type(one), "model_fields"):
+        return hasattr(one, "__dict__") and alike(vars(one), vars(other), seen)
+    return bool(one == other)
