@@ -201,17 +201,11 @@ class App:
             body = encode_error(None, error_of(error))
             if self._gate.issuer is not None:
                 where = self._gate.issuer.resource.metadata_url(path)
+                more = f', resource_metadata="{where}"'.encode()
                 headers = tuple(
-                    (name, _with_metadata(value, where) if name == CHALLENGE else value)
-                    for name, value in headers
+                    (name, value + more if name == CHALLENGE else value) for name, value in headers
                 )
         await respond(send, status_of(error), body, headers)
-
-
-def _with_metadata(challenge: bytes, where: str) -> bytes:
-    """A challenge that says where tokens come from, as MCP asks."""
-    more = challenge + b"," if b"=" in challenge else challenge
-    return b'%b resource_metadata="%b"' % (more, where.encode())
 
 
 def page_routes(hub: Hub) -> list[Page]:

@@ -123,5 +123,6 @@ def _secret(scope: Scope) -> bytes:
         secret: bytes = shown[0][len(BEARER) :].strip()
         return secret
     raise TokenMissing(
-        "this hub asks for a token", hint="send the header `Authorization: Bearer TOKEN`"
+        "this hub asks for a token",
+        hint="send the header `Authorization: Bearer TOKEN`; envhub's commands take ENVHUB_TOKEN",
     )

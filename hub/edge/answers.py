@@ -27,8 +27,9 @@ PAGE: Final[Headers] = (
 """On what a person may look at in a browser."""
 
 CHALLENGE: Final = b"www-authenticate"
-INVALID: Final = b'Bearer error="invalid_token"'
-INSUFFICIENT: Final = b'Bearer error="insufficient_scope", scope="%b"'
+BEARER: Final = b'Bearer realm="envhub"'
+INVALID: Final = BEARER + b', error="invalid_token"'
+INSUFFICIENT: Final = BEARER + b', error="insufficient_scope", scope="%b"'
 
 
 def headers_of(error: Exception) -> Headers:
@@ -39,7 +40,7 @@ def headers_of(error: Exception) -> Headers:
     if isinstance(error, BodyTooLarge):
         return ((b"connection", b"close"),)  # the rest of the body is not read
     if isinstance(error, Unauthenticated):
-        return ((CHALLENGE, b"Bearer" if isinstance(error, TokenMissing) else INVALID),)
+        return ((CHALLENGE, BEARER if isinstance(error, TokenMissing) else INVALID),)
     if isinstance(error, ScopeMissing):
         return ((CHALLENGE, INSUFFICIENT % str(error.details["scope"]).encode()),)
     if status_of(error) == 503:

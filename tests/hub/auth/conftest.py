@@ -12,7 +12,7 @@ from hub.auth import SCOPES
 from hub.auth.principal import TokenScope
 from hub.auth.quota import Limits
 from hub.auth.tokens import TokenFile
-from hub.settings import Settings
+from hub.settings import Durability, Settings
 from tests.hub.auth.asking import Asking
 from tests.hub.conftest import PACKS
 
@@ -20,12 +20,20 @@ Bearer = Callable[..., Asking]
 
 
 @pytest.fixture(scope="module")
+def durability() -> Durability:
+    return "step"
+
+
+@pytest.fixture(scope="module")
 async def guarded(
-    anyio_backend: object, tmp_path_factory: pytest.TempPathFactory
+    anyio_backend: object, tmp_path_factory: pytest.TempPathFactory, durability: Durability
 ) -> AsyncIterator[Hub]:
     """A hub that asks for tokens: there is one already."""
     settings = Settings(
-        data_dir=tmp_path_factory.mktemp("guarded"), packs=(PACKS / "shop",), shipped=False
+        data_dir=tmp_path_factory.mktemp("guarded"),
+        packs=(PACKS / "shop",),
+        shipped=False,
+        durability=durability,
     )
     TokenFile(settings.data_dir / "tokens.json").create("first", "first", ["admin"])
     async with Hub.open(settings) as hub:

@@ -16,6 +16,7 @@ from hub.api.rest import PREFIX, tables_of
 from hub.api.routing import Route, captures
 from hub.app import App, Hub
 from hub.auth import SCOPES, Access
+from hub.settings import Durability
 from hub.training import CreateGroup, Outcomes, RenewLeases, Schedule
 from hub.wire import (
     CallTools,
@@ -41,6 +42,13 @@ PLAIN = frozenset((
     "revisit", "recent",
 ))  # fmt: skip
 """Fields of requests that name nothing of anybody's."""
+
+
+@pytest.fixture(scope="module", params=["step", "none"])
+def durability(request: pytest.FixtureRequest) -> Durability:
+    """With a ledger, and with what stands for one."""
+    kept: Durability = request.param
+    return kept
 
 
 class Things(msgspec.Struct, frozen=True):
@@ -145,7 +153,7 @@ async def test_without_a_good_token_nothing_but_the_public_is_there(
             assert answer.status in (200, 404), each
             continue
         assert answer.status == 401, each
-        assert answer.headers["www-authenticate"].startswith("Bearer"), each
+        assert answer.headers["www-authenticate"].startswith('Bearer realm="envhub"'), each
         error = answer.json["error"]
         code = error["code"] if isinstance(error["code"], str) else error["data"]["code"]
         assert code in ("UNAUTHENTICATED", "TOKEN_MISSING"), each
@@ -163,7 +171,7 @@ async def test_a_token_opens_what_its_scope_says_and_nothing_else(
             assert answer.status not in (401, 403), each
         else:
             assert answer.status == 403, each
-            challenge = f'Bearer error="insufficient_scope", scope="{each.scope}"'
+            challenge = f'Bearer realm="envhub", error="insufficient_scope", scope="{each.scope}"'
             assert answer.headers["www-authenticate"] == challenge, each
 
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from hub.app import App, Hub
+from hub.app import App, Hub, gate_of
 from hub.auth.gate import Gate
 from hub.auth.principal import Principal
 from hub.auth.quota import Limits, Quota
 from hub.auth.tokens import PREFIX, TokenFile, Tokens
+from hub.cli import main
 from hub.client.exchange import Connection
+from hub.data_dir import DataDir
 from hub.errors import DataDirUnusable, HubExposed, QuotaExceeded, TokenExists, UnknownToken
 from hub.settings import Settings, SettingsInvalid
 from tests.environments.sandbox.conftest import until
@@ -96,45 +97,49 @@ def test_a_token_expires(tmp_path: Path) -> None:
     assert tokens.find(secret) is None
 
 
-async def test_the_command_line_makes_lists_and_revokes(app: App, guarded: Hub) -> None:
-    def envhub(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "hub.cli", "token", *words]
-        return subprocess.run(
-            [*command, "--data-dir", str(guarded.settings.data_dir)],
-            check=False, capture_output=True, text=True, timeout=60,
-        )  # fmt: skip
+async def test_the_command_line_makes_lists_and_revokes(
+    app: App, guarded: Hub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def envhub(*words: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(["token", *words, "--data-dir", str(guarded.settings.data_dir)])
+        said = capsys.readouterr()
+        return int(ended.value.code or 0), said.out, said.err
 
-    made = envhub("create", "cli", "--scopes", "play,train", "--expires-days", "2", "--bytes", "9")
-    secret = made.stdout.strip()
-    assert secret.startswith(PREFIX), made.stderr
-    assert secret not in made.stderr
+    options = ("--scopes", "play,train", "--expires-days", "2", "--bytes", "90000")
+    code, secret, beside = envhub("create", "cli", *options)
+    secret = secret.strip()
+    assert (code, secret[:3]) == (0, PREFIX), beside
+    assert secret not in beside
     asking = Asking(app, secret)
     assert (await asking.ask("GET", "/v1/schedules")).status == 200, "the hub took it at once"
-    listed = envhub("list").stdout
+    _, listed, _ = envhub("list")
     assert "cli" in listed
     assert secret not in listed
-    assert envhub("create", "worse", "--scopes", "fly").returncode == 2
-    assert envhub("revoke", "cli").returncode == 0
+    assert envhub("create", "worse", "--scopes", "fly")[0] == 2
+    assert envhub("create", "cli")[0] == 1
+    assert envhub("revoke", "cli")[0] == 0
     guarded.gate._tokens.refresh()
     assert (await asking.ask("GET", "/v1/schedules")).status == 401
-    again = envhub("revoke", "cli")
-    assert (again.returncode, "there is no token" in again.stderr) == (1, True)
+    code, _, beside = envhub("revoke", "cli")
+    assert (code, "there is no token" in beside) == (1, True)
 
 
 # --- a hub that asks for none ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.7", "hub.example"])
-async def test_a_hub_others_can_reach_does_not_start_without_tokens(
-    tmp_path: Path, host: str
-) -> None:
-    settings = Settings(data_dir=tmp_path, host=host, packs=(PACKS / "shop",), shipped=False)
-    with pytest.raises(HubExposed) as refused:
-        async with Hub.open(settings):
-            pass
-    assert "envhub token create" in refused.value.hint
+async def test_a_hub_others_can_reach_does_not_start_without_tokens(tmp_path: Path) -> None:
+    shop = Settings(data_dir=tmp_path, packs=(PACKS / "shop",), shipped=False)
+    for host in ("0.0.0.0", "::", "10.0.0.7", "hub.example", "127.0.0.1.example", ""):
+        exposed = msgspec.structs.replace(shop, host=host)
+        with pytest.raises(HubExposed) as refused:
+            async with Hub.open(exposed):
+                pass
+        assert "envhub token create" in refused.value.hint
+    for host in ("127.0.0.1", "127.0.0.9", "::1", "localhost"):
+        assert gate_of(msgspec.structs.replace(shop, host=host), DataDir(tmp_path)).open
     TokenFile(tmp_path / "tokens.json").create("ann", "ann", ["play"])
-    async with Hub.open(settings) as hub:
+    async with Hub.open(exposed) as hub:
         assert not hub.gate.open
 
 
