@@ -54,7 +54,7 @@ def lesson_of(rewards: Sequence[float | None], passed: Sequence[bool]) -> Lesson
             for reward in rewards
         ),
         passed=successes,
-        pass_at={k: pass_at(k, count, successes) for k in _tries(count)},
+        pass_at={k: pass_at(k, count, successes) for k in powers_of_two(count)},
         degenerate=equal,
     )
 
@@ -64,6 +64,6 @@ def pass_at(k: int, tries: int, successes: int) -> float:
     return 1.0 - math.comb(tries - successes, k) / math.comb(tries, k)
 
 
-def _tries(count: int) -> list[int]:
+def powers_of_two(count: int) -> list[int]:
     powers = [2**power for power in range(count.bit_length()) if 2**power <= count]
     return powers if powers[-1] == count else [*powers, count]

@@ -20,6 +20,7 @@ from hub.cli import (
     exporting,
     importing,
     packs,
+    rating,
     recorded,
     scheduling,
     serving,
@@ -47,6 +48,7 @@ exporting.register(app)
 serving.register(app)
 verifying.register(app)
 evaluating.register(app)
+rating.register(app)
 recorded.register(app)
 scheduling.register(app)
 synthesising.register(app)

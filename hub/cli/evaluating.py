@@ -133,7 +133,7 @@ def evaluate(
         tasks=tuple(task or ()),
         split=msgspec.convert(split, Split | None),
         at_once=concurrency,
-        folder=out or settings.data_dir / "evaluations" / _slug(terms.policy),
+        folder=out or settings.data_dir / "evaluations" / slug(terms.policy),
         terms=terms,
         prices=None if price is None else Prices(prompt=price[0], completion=price[1]),
     )
@@ -149,7 +149,7 @@ async def _measure(settings: Settings, wanted: Wanted, script: str | None, as_js
     async with (
         judge_of(settings) as judge,
         user_of(settings) as user,
-        _playing(settings, wanted, script) as policy,
+        playing(settings, wanted.terms, wanted.at_once, script) as policy,
         open_environments(
             catalogue_of(settings), data_dir=settings.data_dir, judge=judge, user=user
         ) as environments,
@@ -165,7 +165,10 @@ async def _measure(settings: Settings, wanted: Wanted, script: str | None, as_js
 
 
 @asynccontextmanager
-async def _playing(settings: Settings, wanted: Wanted, script: str | None) -> AsyncIterator[Policy]:
+async def playing(
+    settings: Settings, terms: Terms, at_once: int, script: str | None
+) -> AsyncIterator[Policy]:
+    """Who plays: a script, or the model of the settings. Raises ``UnknownPolicy``."""
     from environments.evaluation.policies import Agent, script_named
     from environments.llm import Endpoint, Llm
 
@@ -176,11 +179,11 @@ async def _playing(settings: Settings, wanted: Wanted, script: str | None) -> As
         base_url=settings.model_url,
         model=settings.model_name,
         api_key=settings.model_key,
-        temperature=wanted.terms.temperature,
-        concurrency=wanted.at_once,
+        temperature=terms.temperature,
+        concurrency=at_once,
     )
     async with Llm(endpoint) as llm:
-        yield Agent(llm, wanted.terms.window)
+        yield Agent(llm, terms.window)
 
 
 def _report(
@@ -287,5 +290,6 @@ def _is_folder(pack: str) -> bool:
     return "/" in pack or pack.startswith(".")
 
 
-def _slug(name: str) -> str:
+def slug(name: str) -> str:
+    """A name as that of a file."""
     return "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in name)
