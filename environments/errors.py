@@ -155,6 +155,12 @@ class WorkerLost(InfrastructureFault):
     code = "WORKER_LOST"
 
 
+class WorkersBusy(InfrastructureFault):
+    """No worker came free in time: all are busy, or those that one tenant may have at once."""
+
+    code = "WORKERS_BUSY"
+
+
 class FrameRejected(EnvironmentFault):
     """A worker answered with a frame that is malformed, oversized or not an answer to its call."""
 

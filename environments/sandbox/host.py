@@ -25,10 +25,11 @@ from environments.catalogue import Pack
 from environments.errors import EnvironmentFault, FrameRejected, InvalidArguments, WorkerLost
 from environments.sandbox import jobs, judging, wire
 from environments.sandbox.confine.layers import Layers
+from environments.sandbox.crew import Crew
 from environments.sandbox.jobs import milliseconds
 from environments.sandbox.judging import Judged, Trial
 from environments.sandbox.limits import OnEvent, SandboxLimits
-from environments.sandbox.pool import Crew, Pool
+from environments.sandbox.pool import Pool
 from environments.sandbox.questions import (
     Agenda,
     Told,
@@ -37,6 +38,7 @@ from environments.sandbox.questions import (
     read_report,
     require_actor,
 )
+from environments.sandbox.shares import TENANT
 from environments.sandbox.statistics import PoolStatistics, Statistics, statistics_of
 from environments.sandbox.transition import Transition, followed, transition_of
 from environments.sandbox.wire import Case, Description, Findings, Moment
@@ -341,9 +343,12 @@ class Sandbox:
         return self._crew_now
 
     def _pool(self, key: Hashable, make: Callable[[], Pool]) -> Pool:
-        pool = self._crew.pools.get(key)
+        """The pool of that kind that works for whoever asks."""
+        crew, tenant = self._crew, TENANT.get()
+        pool = crew.pools.get((tenant, key))
         if pool is None:
-            pool = self._crew.pools[key] = make()
+            pool = crew.pools[tenant, key] = make()
+            pool.share = crew.shares.of(tenant)
         return pool
 
     def _players(

@@ -14,6 +14,8 @@ class SandboxLimits(msgspec.Struct, frozen=True, kw_only=True):
     max_workers: int = 64
     workers_per_environment: int = max(1, (os.cpu_count() or 1) - 1)
     """By default one core is left to the gateway."""
+    workers_per_tenant: int = max(2, 2 * (os.cpu_count() or 1))
+    """How many may be busy for one tenant at a time, where tenants are named."""
     memory_budget_bytes: int = 2 << 30
     """What workers may hold beyond what they share with the zygote, before idle ones go."""
     max_frame_bytes: int = 8 << 20
@@ -26,7 +28,8 @@ class SandboxLimits(msgspec.Struct, frozen=True, kw_only=True):
     queue_timeout_seconds: float = 120.0
     idle_seconds: float = 300.0
     niceness: int = 10
-    """How far workers stand back from the gateway (0 to 19)."""
+    """How far workers stand back from the gateway (0 to 19); those whose call takes long go to 19
+    until it ends."""
     without: tuple[str, ...] = ()
     """Layers of the confinement to leave out, by name: to find out what holds what."""
 

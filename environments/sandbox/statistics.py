@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from environments.sandbox.pool import Crew
+from environments.sandbox.crew import Crew
 
 
 class PoolStatistics(msgspec.Struct, frozen=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any, cast
@@ -19,11 +20,17 @@ from environments.errors import (
 )
 from environments.sandbox import wire
 from environments.sandbox.alarm import Alarm
+from environments.sandbox.confine import processes
 from environments.sandbox.known import Known
 from snapshots.branch import Branch
 
 _PATIENCE_SECONDS = 0.02
 """How long a question waits behind another before it is asked elsewhere."""
+_LONG_SECONDS = 0.05
+"""A call that takes longer stands back behind all that are quick."""
+_FARTHEST_BACK = 19
+_LARGE_BYTES = 32 * 1024
+"""Answers beyond that are worth a look at what they cost the gateway."""
 _EXIT_GRACE_SECONDS = 1.0
 """A closed channel means that the process is ending; this long its exit status may take."""
 
@@ -99,6 +106,8 @@ class Worker(asyncio.Protocol):
         """When it was started, or last became idle."""
         self.took_seconds = 0.0
         """How long its last answer took."""
+        self.cost_seconds = 0.0
+        """How long the gateway took to read its last answer, if that was a large one."""
         self._loop = loop
         self._max_frame_bytes = max_frame_bytes
         self._kill = kill
@@ -113,6 +122,8 @@ class Worker(asyncio.Protocol):
         self._began = 0.0
         self._deadline = Alarm(loop, self._overdue)
         self._patience = Alarm(loop, self._recall)
+        self._length = Alarm(loop, self._stand_back)
+        self._stands_back = False
         self._closed = False
         self._status: int | None = None
 
@@ -212,6 +223,7 @@ class Worker(asyncio.Protocol):
         self._closed = True
         self._deadline.close()
         self._patience.close()
+        self._length.close()
         if not self._questions:
             self._end("exited")
         elif self._status is None:
@@ -222,6 +234,7 @@ class Worker(asyncio.Protocol):
     # --- how a question ends ----------------------------------------------------------------------
 
     def _answer(self, frame: bytes) -> None:
+        began = time.perf_counter() if len(frame) > _LARGE_BYTES else 0.0
         try:
             reply = wire.decode_reply(memoryview(frame)[wire.HEADER_BYTES :])
             wire.check_payload(reply.payload)
@@ -243,6 +256,7 @@ class Worker(asyncio.Protocol):
         except EnvhubError as error:
             self._fail("frame" if isinstance(error, FrameRejected) else "refused", error)
             return
+        self.cost_seconds = time.perf_counter() - began if began else 0.0
         self._questions.popleft()
         self._stop_timers()
         self.took_seconds = self._loop.time() - self._began
@@ -258,6 +272,7 @@ class Worker(asyncio.Protocol):
         """It works on the first question now."""
         self._began = now = self._loop.time()
         self._deadline.set(now + self._questions[0].seconds)
+        self._length.set(now + _LONG_SECONDS)
         if len(self._questions) > 1:
             self._patience.set(now + _PATIENCE_SECONDS)
 
@@ -278,6 +293,20 @@ class Worker(asyncio.Protocol):
         self.spoiled = self.spoiled or not sound
         self._free(self)
 
+    def _stand_back(self) -> None:
+        """The first question takes long."""
+        if not self._stands_back:
+            self._stands_back = True
+            processes.renice(self.pid, _FARTHEST_BACK)
+
+    def come_forward(self, niceness: int) -> bool:
+        """Stand back no farther than others after a call that did not take long; ``False`` where
+        only root can do that, and another worker must serve instead."""
+        if self._stands_back and self.took_seconds < _LONG_SECONDS:
+            self._stands_back = False
+            return processes.renice(self.pid, niceness)
+        return True
+
     def _recall(self) -> None:
         """The first question takes long: let those behind it be asked elsewhere.
 
@@ -297,6 +326,7 @@ class Worker(asyncio.Protocol):
     def _stop_timers(self) -> None:
         self._deadline.stop()
         self._patience.stop()
+        self._length.stop()
 
     def _drop_questions(self) -> None:
         self._stop_timers()

@@ -94,23 +94,28 @@ def take(text: str, quantity: int) -> dict[str, Any]:
 
 
 class Hub:
-    """A hub serving the bench pack; ``post`` is a plain JSON request."""
+    """A hub serving the bench pack, as the bearer of ``token`` knows it; ``post`` is a plain JSON
+    request."""
 
-    def __init__(self, port: int, pid: int, data_dir: Path) -> None:
-        self.port, self.pid, self.data_dir = port, pid, data_dir
+    def __init__(self, port: int, pid: int, data_dir: Path, token: str = "") -> None:
+        self.port, self.pid, self.data_dir, self.token = port, pid, data_dir, token
 
     def post(self, path: str, body: dict[str, Any]) -> Any:
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.port}{path}",
             data=json.dumps(body).encode(),
-            headers={"Content-Type": "application/json"},
+            headers={"Content-Type": "application/json", "Authorization": f"Bearer {self.token}"},
         )
         with urllib.request.urlopen(request, timeout=120) as answer:
             return json.load(answer)
 
     def create(self, count: int) -> list[str]:
         """Ids of new episodes."""
-        episodes = [{"environment": "bench"}] * count
+        return self.create_each(["bench"] * count)
+
+    def create_each(self, environments: list[str]) -> list[str]:
+        """Ids of new episodes, one of each environment."""
+        episodes = [{"environment": each} for each in environments]
         results = self.post("/v1/episodes/batch", {"episodes": episodes})["results"]
         return [result["episode"]["id"] for result in results]
 

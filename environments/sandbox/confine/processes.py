@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Collection
@@ -62,6 +63,26 @@ def _without_files(pid: int) -> int:
     except OSError:
         return 0
     return (int(fields[1]) - int(fields[2])) * _PAGE_BYTES
+
+
+def renice(pid: int, niceness: int) -> bool:
+    """Set how far every thread of a process stands back; ``False`` where that is not allowed.
+
+    Where it is gone, or threads cannot be told, there is nothing to do.
+    """
+    done: set[Path] = set()
+    try:
+        for _ in range(4):  # those that come meanwhile are looked for again, but not for ever
+            threads = set(Path(f"/proc/{pid}/task").iterdir()) - done
+            for thread in threads:
+                with contextlib.suppress(ProcessLookupError):
+                    os.setpriority(os.PRIO_PROCESS, int(thread.name), niceness)
+            done |= threads
+    except PermissionError:
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def mapped_bytes() -> int:

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from environments.errors import InfrastructureFault, ToolTimedOut
-from environments.sandbox import known, pool
+from environments.sandbox import crew, known
 from environments.sandbox.host import Sandbox, SandboxLimits
 from tests.environments.sandbox.conftest import LOOSE, Make, Packs, World, until
 
@@ -168,7 +168,7 @@ async def test_more_environments_than_workers_take_turns(packs: Packs) -> None:
 async def test_a_busy_environment_does_not_starve_another(
     packs: Packs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool, "_TURN_SECONDS", 0.0)
+    monkeypatch.setattr(crew, "_TURN_SECONDS", 0.0)
     async with Sandbox(SandboxLimits(max_workers=1)) as sandbox:
         busy, other = packs.world(sandbox), packs.world(sandbox, name="other")
         async with anyio.create_task_group() as group:
@@ -219,7 +219,7 @@ async def test_those_cancelled_in_the_queue_take_nothing_with_them(
 
 
 async def test_idle_workers_go_and_come_back(packs: Packs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "_SWEEP_SECONDS", 0.02)
+    monkeypatch.setattr(crew, "_SWEEP_SECONDS", 0.02)
     async with Sandbox(SandboxLimits(idle_seconds=0.05)) as sandbox:
         world = packs.world(sandbox)
         await world.call("take", sku="a")
@@ -231,7 +231,7 @@ async def test_idle_workers_go_and_come_back(packs: Packs, monkeypatch: pytest.M
 async def test_workers_beyond_the_memory_budget_go(
     packs: Packs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool, "_SWEEP_SECONDS", 0.02)
+    monkeypatch.setattr(crew, "_SWEEP_SECONDS", 0.02)
     limits = SandboxLimits(memory_budget_bytes=50 << 20)
     async with Sandbox(limits) as sandbox:
         small = packs.world(sandbox, WHO)
@@ -258,7 +258,7 @@ async def test_the_memory_budget_holds_while_environments_take_turns(packs: Pack
 
 
 async def test_nobody_queues_for_ever(packs: Packs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "_SWEEP_SECONDS", 0.02)
+    monkeypatch.setattr(crew, "_SWEEP_SECONDS", 0.02)
     limits = SandboxLimits(workers_per_environment=1, queue_timeout_seconds=0.2)
     async with Sandbox(limits) as sandbox:
         world = packs.world(sandbox, WHO, "[limits]\ncall_seconds = 1\n")

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from environments.errors import ToolTimedOut
-from environments.sandbox import pool
+from environments.sandbox import crew
 from environments.sandbox.host import Sandbox
 from tests.environments.sandbox.conftest import Packs, World, until
 
@@ -33,7 +33,7 @@ SLOW_SECONDS = 0.3
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers count as quick enough for a queue at the worker, however busy this machine is."""
-    monkeypatch.setattr(pool, "_AHEAD_SECONDS", 3600.0)
+    monkeypatch.setattr(crew, "_AHEAD_SECONDS", 3600.0)
 
 
 async def behind_a_slow_call(world: World, tool: str, **arguments: object) -> list[object]:
