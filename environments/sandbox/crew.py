@@ -202,7 +202,8 @@ class Crew:
             pool.share.queue(pool)
             return
         if more and pool.starts_at > self._loop.time():
-            self._grow_later(pool)
+            if pool.timer is None:
+                pool.timer = self._loop.call_at(pool.starts_at, self._grow_again, pool)
             return
         while wanted > 0 and pool.size < pool.limit and not pool.share.full:
             spare = pool.starting >= len(pool.waiters)  # nobody has to go for that
@@ -218,9 +219,9 @@ class Crew:
             wanted -= 1
             self._do(self._start, pool)
 
-    def _grow_later(self, pool: Pool) -> None:
-        if pool.timer is None or pool.timer.when() < self._loop.time():
-            pool.timer = self._loop.call_at(pool.starts_at, self._grow, pool)
+    def _grow_again(self, pool: Pool) -> None:
+        pool.timer = None
+        self._grow(pool)
 
     def _do(self, work: Callable[..., Coroutine[None, None, None]], *arguments: object) -> None:
         task = self._loop.create_task(work(*arguments))
@@ -290,6 +291,7 @@ class Crew:
             pool.starting -= 1
             pool.workers += 1
             self._member_of[worker] = pool
+            worker.yields = pool.share.limited
             self.holdings.add(worker)
             self.starts += 1
             self._note_layers(pool, loaded)

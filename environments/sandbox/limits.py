@@ -28,8 +28,8 @@ class SandboxLimits(msgspec.Struct, frozen=True, kw_only=True):
     queue_timeout_seconds: float = 120.0
     idle_seconds: float = 300.0
     niceness: int = 10
-    """How far workers stand back from the gateway (0 to 19); those whose call takes long go to 19
-    until it ends."""
+    """How far workers stand back from the gateway (0 to 19); where tenants are named, those whose
+    call takes long go to 19 until it ends."""
     without: tuple[str, ...] = ()
     """Layers of the confinement to leave out, by name: to find out what holds what."""
 

@@ -67,6 +67,11 @@ class Share:
         return self.busy >= self.most
 
     @property
+    def limited(self) -> bool:
+        """Whether it is somebody's, with others beside it."""
+        return self._usual < _UNLIMITED
+
+    @property
     def resting(self) -> bool:
         return not self.most
 
@@ -77,7 +82,7 @@ class Share:
         """
         self._debt = max(0.0, self._debt - (now - self._owed_at) * _GATEWAY_PART) + seconds
         self._owed_at = now
-        if self._usual == _UNLIMITED or self._debt <= _GATEWAY_SECONDS:
+        if not self.limited or self._debt <= _GATEWAY_SECONDS:
             return False
         self.most = 0
         self.rests_until = now + (self._debt - _GATEWAY_SECONDS) / _GATEWAY_PART
@@ -98,9 +103,10 @@ class Share:
             self._waiting.append(pool)
 
     def turns(self) -> Iterator[Pool]:
-        """Those that wait, longest first, each once, while there is room."""
+        """Those that wait, longest first, each once, while there is room. What is done with one may
+        have others take theirs."""
         for _ in range(len(self._waiting)):
-            if self.full:
+            if self.full or not self._waiting:
                 return
             pool = self._waiting.popleft()
             if pool.waiters:

@@ -102,6 +102,8 @@ class Worker(asyncio.Protocol):
         """Why it is not usable any more."""
         self.spoiled = False
         """It says itself that it must not serve again."""
+        self.yields = False
+        """Whether it stands back while a call takes long, since others' workers are beside it."""
         self.since = loop.time()
         """When it was started, or last became idle."""
         self.took_seconds = 0.0
@@ -272,7 +274,8 @@ class Worker(asyncio.Protocol):
         """It works on the first question now."""
         self._began = now = self._loop.time()
         self._deadline.set(now + self._questions[0].seconds)
-        self._length.set(now + _LONG_SECONDS)
+        if self.yields:
+            self._length.set(now + _LONG_SECONDS)
         if len(self._questions) > 1:
             self._patience.set(now + _PATIENCE_SECONDS)
 

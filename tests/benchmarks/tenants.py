@@ -48,7 +48,8 @@ held = []
 while True: held.append(bytearray(1 << 20))
 """,
     "sql": """
-return db.one("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n")
+numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
+return db.one(f"{numbers} SELECT max(i) FROM n")
 """,
 }
 """What the one tool of a hostile environment does."""
@@ -136,8 +137,8 @@ def write_pack(folder: Path, number: int) -> str:
     pack.mkdir(parents=True)
     (pack / "environment.toml").write_text(
         f'name = "{name}"\nversion = "1"\ntitle = "{kind}"\nsummary = "{kind}"\n'
-        f"[limits]\ncall_seconds = {DEADLINE_SECONDS}\nmax_steps = 1000000\nmemory_bytes = {128 << 20}\n"
-        f"result_bytes = 8000000\n"
+        f"[limits]\ncall_seconds = {DEADLINE_SECONDS}\nmax_steps = 1000000\n"
+        f"memory_bytes = {128 << 20}\nresult_bytes = 8000000\n"
     )
     (pack / "schema.sql").write_text("CREATE TABLE t (id INTEGER PRIMARY KEY);\n")
     body = "\n    ".join(WORST[kind].strip().splitlines())
