@@ -21,6 +21,7 @@ from starlette.types import Receive, Scope, Send
 from environments.environment import Environments
 from environments.errors import EnvhubError
 from environments.sandbox.host import Sandbox, SandboxLimits
+from environments.sandbox.shares import on_behalf_of
 from hub.admission import Tenure
 from hub.api.rest import PREFIX, rest_api
 from hub.api.routing import error_json, respond
@@ -170,18 +171,20 @@ class App:
                 break
         if self._gate.open:
             scope[KEY] = LOCAL
-        else:
-            principal = scope[KEY] = await self._bearer(scope)
-            try:
-                principal.require(mount.scope)
-            except EnvhubError as error:
-                self._metrics.fault(error.kind, error.code)
-                await self._refuse(mount, error, path, send)
-                return
-            receive = self._gate.receiving(principal, receive)
-            if principal.quota.weighs:
-                send = self._gate.sending(principal, send)
-        await mount.app(scope, receive, send)
+            await mount.app(scope, receive, send)
+            return
+        principal = scope[KEY] = await self._bearer(scope)
+        try:
+            principal.require(mount.scope)
+        except EnvhubError as error:
+            self._metrics.fault(error.kind, error.code)
+            await self._refuse(mount, error, path, send)
+            return
+        receive = self._gate.receiving(principal, receive)
+        if principal.quota.weighs:
+            send = self._gate.sending(principal, send)
+        with on_behalf_of(principal.tenant):
+            await mount.app(scope, receive, send)
 
     def close(self) -> None:
         """End what would keep a stopping server waiting (open event streams)."""
@@ -298,6 +301,8 @@ def _limits(settings: Settings) -> SandboxLimits:
     limits = SandboxLimits()
     if settings.max_workers:
         limits = msgspec.structs.replace(limits, max_workers=settings.max_workers)
+    if settings.tenant_workers:
+        limits = msgspec.structs.replace(limits, workers_per_tenant=settings.tenant_workers)
     if settings.worker_memory_bytes:
         limits = msgspec.structs.replace(limits, memory_budget_bytes=settings.worker_memory_bytes)
     return limits

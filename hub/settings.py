@@ -72,6 +72,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """A parked episode nobody asked for is closed after so long."""
     max_workers: int = 0
     """Worker processes over all environments; 0 leaves it to the sandbox."""
+    tenant_workers: int = 0
+    """Worker processes that may be busy for one tenant at once, where there are tokens; 0: two for
+    each core."""
     worker_memory_bytes: int = 0
     """What idle workers may hold together before some are ended; 0 leaves it to the sandbox."""
     require_sandbox: bool = False

@@ -10,7 +10,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from tests.benchmarks import confinement, scale, scoring, serving, storage, training
+from tests.benchmarks import confinement, scale, scoring, serving, storage, tenants, training
 from tests.benchmarks.rows import Row
 
 BENCHMARKS = {
@@ -19,6 +19,7 @@ BENCHMARKS = {
     "confinement": confinement.run,
     "serving": serving.run,
     "training": training.run,
+    "tenants": tenants.run,
     "scale": scale.run,
 }
 

@@ -142,9 +142,10 @@ def echo() -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def process(command: list[str], url: str) -> Iterator[int]:
+def process(command: list[str], url: str, *, mute: bool = False) -> Iterator[int]:
     """Run a server until the context ends; it is ready once ``url`` answers anything at all."""
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
+    said = subprocess.DEVNULL if mute else None
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said) as server:
         try:
             for _ in range(600):
                 try:
