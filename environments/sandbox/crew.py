@@ -50,7 +50,7 @@ class Crew:
         self.closed = False
         self._on_event = on_event
         self._loop = asyncio.get_running_loop()
-        self.shares = Shares(limits.workers_per_tenant, self._loop, self._serve)
+        self.shares: Shares[Pool] = Shares(limits.workers_per_tenant, self._loop, self._serve)
         self._count = 0
         self._member_of: dict[Worker, Pool] = {}
         self._idle: dict[Worker, None] = {}  # least recently used first
@@ -171,7 +171,7 @@ class Crew:
             self._feed()
         self._serve(pool.share)
 
-    def _serve(self, share: Share) -> None:
+    def _serve(self, share: Share[Pool]) -> None:
         """Let those go on that waited for room in their tenant's share."""
         for pool in share.turns():
             worker = self._take(pool, pool.waiters[0].question.slot)

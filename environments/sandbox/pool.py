@@ -26,7 +26,7 @@ class Waiting(NamedTuple):
 class Pool:
     """The workers of one kind: same job, same pack, same snapshot."""
 
-    share: Share
+    share: Share[Pool]
     """Of the tenant it works for."""
 
     def __init__(self, environment: str, load: Callable[[int], wire.Request], limit: int) -> None:

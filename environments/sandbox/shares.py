@@ -11,14 +11,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sized
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Final
+from typing import Final, Generic, Protocol, TypeVar
 from weakref import WeakValueDictionary
-
-if TYPE_CHECKING:
-    from environments.sandbox.pool import Pool
 
 NOBODY: Final = ""
 """Whose work it is where nobody was named: it has no limit of its own."""
@@ -27,6 +24,16 @@ TENANT: Final[ContextVar[str]] = ContextVar("tenant", default=NOBODY)
 _UNLIMITED: Final = 1 << 30
 _GATEWAY_SECONDS, _GATEWAY_PART = 0.05, 0.05
 """How much of the gateway's time a tenant's large answers may take at once, and of each second."""
+
+
+class Queue(Protocol):
+    """Questions that wait for workers of one kind."""
+
+    @property
+    def waiters(self) -> Sized: ...
+
+
+Q = TypeVar("Q", bound=Queue)
 
 
 @contextmanager
@@ -39,7 +46,7 @@ def on_behalf_of(tenant: str) -> Iterator[None]:
         TENANT.reset(before)
 
 
-class Share:
+class Share(Generic[Q]):
     """One tenant's: how many workers are busy for it, and which of its pools wait for that."""
 
     __slots__ = (
@@ -60,7 +67,7 @@ class Share:
         """Until then it may have nothing, in seconds of the loop's clock."""
         self._debt = 0.0
         self._owed_at = 0.0
-        self._waiting: deque[Pool] = deque()
+        self._waiting: deque[Q] = deque()
 
     @property
     def full(self) -> bool:
@@ -97,12 +104,12 @@ class Share:
         """Whether pools wait for one of the busy workers to end."""
         return bool(self._waiting)
 
-    def queue(self, pool: Pool) -> None:
+    def queue(self, pool: Q) -> None:
         """The pool has questions and may not have another worker at them now. Idempotent."""
         if pool not in self._waiting:
             self._waiting.append(pool)
 
-    def turns(self) -> Iterator[Pool]:
+    def turns(self) -> Iterator[Q]:
         """Those that wait, longest first, each once, while there is room. What is done with one may
         have others take theirs."""
         for _ in range(len(self._waiting)):
@@ -113,19 +120,19 @@ class Share:
                 yield pool
 
 
-class Shares:
+class Shares(Generic[Q]):
     """The shares of all tenants that have work. ``serve`` lets those of one go on that wait."""
 
     def __init__(
-        self, most: int, loop: asyncio.AbstractEventLoop, serve: Callable[[Share], None]
+        self, most: int, loop: asyncio.AbstractEventLoop, serve: Callable[[Share[Q]], None]
     ) -> None:
         self._most = most
         self._loop = loop
         self._serve = serve
-        self._of: WeakValueDictionary[str, Share] = WeakValueDictionary()
-        self._nobody = Share(_UNLIMITED)
+        self._of: WeakValueDictionary[str, Share[Q]] = WeakValueDictionary()
+        self._nobody: Share[Q] = Share(_UNLIMITED)
 
-    def of(self, tenant: str) -> Share:
+    def of(self, tenant: str) -> Share[Q]:
         if tenant == NOBODY:
             return self._nobody
         share = self._of.get(tenant)
@@ -133,13 +140,13 @@ class Shares:
             share = self._of[tenant] = Share(self._most)
         return share
 
-    def charge(self, share: Share, seconds: float) -> None:
+    def charge(self, share: Share[Q], seconds: float) -> None:
         """So much of the gateway's own time went into an answer; who takes much of it rests."""
         rested = share.resting
         if share.charge(seconds, self._loop.time()) and not rested:
             self._loop.call_at(share.rests_until, self._resume, share)
 
-    def _resume(self, share: Share) -> None:
+    def _resume(self, share: Share[Q]) -> None:
         if share.rests_until > self._loop.time():  # it was charged again meanwhile
             self._loop.call_at(share.rests_until, self._resume, share)
         else:
