@@ -128,6 +128,11 @@ class Attribute:
     unit: str = ""
     """Said behind numbers: ``kg``, ``seats``."""
     doc: str = ""
+    """What people call it, where that is not its name: ``amount asked for``."""
+
+    @property
+    def words(self) -> str:
+        return self.doc or self.name.replace("_", " ")
 
     @property
     def column(self) -> str:
@@ -382,3 +387,11 @@ def plural_of(name: str) -> str:
     if name.endswith(("s", "x", "ch", "sh", "z")):
         return f"{name}es"
     return f"{name}s"
+
+
+def singular_of(noun: str) -> str:
+    """The singular of a regular plural: ``entries`` gives ``entry``."""
+    for end, other in (("ies", "y"), ("ches", "ch"), ("shes", "sh"), ("sses", "ss"), ("xes", "x")):
+        if noun.endswith(end):
+            return noun.removesuffix(end) + other
+    return noun.removesuffix("s")

@@ -13,6 +13,7 @@ from typing import Any
 from environments.episode import Episode
 from environments.oracle import resolve_oracle
 from environments.spec import OracleCall, ToolSpec
+from environments.synthesis.blueprint import singular_of
 from environments.trajectory import Step
 from snapshots import Changeset
 
@@ -90,14 +91,7 @@ def _names(tool: str, path: str) -> Iterator[str]:
         for word in (about, about.partition("_")[2]):
             if word:
                 yield f"{word}_id"
-                yield f"{_singular(word)}_id"
-
-
-def _singular(word: str) -> str:
-    for end, other in (("ies", "y"), ("ches", "ch"), ("sses", "ss"), ("xes", "x"), ("s", "")):
-        if word.endswith(end):
-            return word.removesuffix(end) + other
-    return word
+                yield f"{singular_of(word)}_id"
 
 
 def _fits(value: Any, part: Mapping[str, Any]) -> bool:

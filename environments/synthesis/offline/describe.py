@@ -243,7 +243,8 @@ async def narrowed(
         if each.before:
             front += f"{spoken} "
         else:
-            behind += f" {each.after.format(spoken)}"
+            after = each.after.replace("that is ", "that are ") if many else each.after
+            behind += f" {after.format(spoken)}"
     words = entity.table.replace("_", " ") if many else entity.words
     return arguments, f"{front}{words}{behind}"
 

@@ -10,7 +10,7 @@ from environments.spec import Difficulty, OracleCall
 from environments.synthesis.graph import Walk
 
 LEVELS: Final[tuple[Difficulty, ...]] = ("easy", "medium", "hard", "expert")
-_BOUNDS: Final = (3.0, 5.5, 8.5)
+_BOUNDS: Final = (3.0, 5.0, 7.5)
 
 
 @dataclass(frozen=True, slots=True)

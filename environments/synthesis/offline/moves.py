@@ -194,7 +194,7 @@ async def create(scene: Scene, tool: Tool) -> Move:
     for each in entity.attributes:
         if not each.given or (each.kind.optional and scene.dice.random() < 0.5):
             continue
-        words = each.name.replace("_", " ")
+        words = each.words
         if each.kind.sort == "ref":
             key = _any_of(scene, each.kind.entity)
             other = await describe(scene, each.kind.entity, key, 0)
@@ -246,6 +246,8 @@ async def update(scene: Scene, tool: Tool, level: int, key: str | None = None) -
     row = scene.row(entity.name, key)
     found = await describe(scene, entity.name, key, level)
     fields = scene.dice.sample(tool.fields, min(len(tool.fields), scene.dice.choice((1, 1, 2))))
+    flags = [column for column in fields if entity.attribute(column).kind.sort == "flag"]
+    fields = flags[:1] or fields
     arguments: dict[str, Any] = {f"{entity.name}_id": found.reference}
     changes: list[str] = []
     texts: list[str] = []
@@ -253,10 +255,14 @@ async def update(scene: Scene, tool: Tool, level: int, key: str | None = None) -
         attribute = entity.attribute(column)
         value, spoken = await _other_value(scene, entity, attribute, row)
         arguments[column] = value
-        changes.append(f"{attribute.name.replace('_', ' ')} to {spoken}")
+        changes.append(f"{attribute.words} to {spoken}")
         if attribute.kind.sort == "text":
             texts.append(value)
     await scene.call(tool.name, arguments)
+    if flags:
+        words = entity.attribute(flags[0]).words
+        clause = f"mark {found.phrase} as {'' if arguments[flags[0]] else 'not '}{words}"
+        return Move(clause, tool.name, found.implicit)
     verb = scene.dice.choice(("change", "set"))
     clause = f"{verb} the {listed(changes, 'and the')} for {found.phrase}"
     return Move(clause, tool.name, found.implicit, tuple(texts))
@@ -278,8 +284,6 @@ async def _other_value(
             value = _new_value(scene, entity, attribute, label)
             if value != old:
                 shown = bool(value) if attribute.kind.sort == "flag" else value
-                if attribute.kind.sort == "flag":
-                    return shown, "yes" if value else "no"
                 return shown, said(value, attribute.kind, scene.design.blueprint.currency)
     raise DeadEnd(f"no other {attribute.name} to be had")
 

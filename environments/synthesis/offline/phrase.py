@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
+
+from environments.synthesis.blueprint import singular_of
 
 _ONE = (
     "Please {a}.", "{A}.", "{A}, please.", "Could you {a}?", "I need you to {a}.", "Can you {a}?",
@@ -27,6 +30,8 @@ _CONDITIONS = (
     "If {condition}, {a}; otherwise {b}.", "Check whether {condition}. If so, {a}. If not, {b}.",
     "In case {condition}, please {a}. Otherwise, {b}.",
 )  # fmt: skip
+_SINGLE = re.compile(r"\b1 ([a-z]+[^aius ]s)\b")
+"""One of what is said in the plural: ``1 pieces``."""
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight")
 
 
@@ -64,6 +69,7 @@ def an(noun: str) -> str:
 
 
 def _filled(pattern: str, clauses: Sequence[str], condition: str = "") -> str:
+    clauses = [_SINGLE.sub(lambda one: f"1 {singular_of(one[1])}", text) for text in clauses]
     number = _NUMBERS[len(clauses)] if len(clauses) < len(_NUMBERS) else str(len(clauses))
     return pattern.format(
         a=clauses[0],

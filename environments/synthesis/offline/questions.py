@@ -111,7 +111,7 @@ async def _total(scene: Scene, entity: Entity) -> Question:
         raise DeadEnd("too easy to guess")
     arguments, phrase = await narrowed(scene, entity, rows[0], chosen, many=True)
     await _read_all(scene, entity, arguments)
-    words = column.name.replace("_", " ")
+    words = column.words
     every = "" if chosen else "all "
     pattern = scene.dice.choice((
         "What is the total {words} of {every}{the}{phrase}? Answer with the number only.",
@@ -150,7 +150,7 @@ async def _first(scene: Scene, entity: Entity) -> Question:
     arguments, phrase = await narrowed(scene, entity, rows[0], chosen)
     await _read_all(scene, entity, arguments)
     label = str(there[0][entity.label])
-    words = entity.label.replace("_", " ")
+    words = entity.attribute(entity.label).words
     pattern = scene.dice.choice((
         "Which is the {word} {phrase}? Answer with its {label} only.",
         "Tell me the {label} of the {word} {phrase}, and nothing else.",
@@ -171,7 +171,7 @@ async def _which(scene: Scene, entity: Entity) -> Question:
         raise DeadEnd("names with commas make no list")
     arguments, phrase = await narrowed(scene, entity, rows[0], chosen, many=True)
     await _read_all(scene, entity, arguments)
-    words = entity.label.replace("_", " ")
+    words = entity.attribute(entity.label).words
     pattern = scene.dice.choice((
         "Which are the {phrase}? Answer with their {label}s, separated by commas.",
         "List the {label}s of all {phrase}, separated by commas, and nothing else.",
@@ -196,19 +196,17 @@ async def _property(scene: Scene, entity: Entity) -> Question:
     row = scene.dice.choice(rows)
     found = await describe(scene, entity.name, row["id"], scene.dice.choice((1, 2)))
     value = row[column.column]
-    words = column.name.replace("_", " ").removesuffix(" on")
+    words = column.words.removesuffix(" on")
     if column.kind.sort == "money":
         if value < 5 or sum(r[column.column] == value for r in rows) > 1:
             raise DeadEnd("too easy to guess")
         text = f"What is the {words} of {found.phrase}? Answer with the number only."
         return Question(text, {"numeric": value}, f"{value:g}", found.implicit)
     if column.kind.sort == "day":
-        pattern = scene.dice.choice((
-            "On which day was or is {row} {verb}? Answer with the date as YYYY-MM-DD.",
-            "Give me the “{words}” date of {row}, as YYYY-MM-DD and nothing else.",
-        ))  # fmt: skip
-        verb = words
-        text = pattern.format(row=found.phrase, verb=verb, words=words)
+        if column.name.endswith("_on"):
+            text = f"On which day was or is {found.phrase} {words}? Answer as YYYY-MM-DD."
+        else:
+            text = f"Give me the “{words}” date of {found.phrase}, as YYYY-MM-DD and nothing else."
         return Question(text, {"exact": value}, str(value), found.implicit)
     text = f"What is the {words} of {found.phrase}? Answer with it alone."
     return Question(capital(text), {"norm": str(value)}, said(value, column.kind), found.implicit)

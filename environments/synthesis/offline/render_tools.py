@@ -163,7 +163,7 @@ class _Module:
         """The Python type of a column as an argument."""
         if attribute.kind.sort == "choice":
             return f"{class_name(entity.name)}{class_name(attribute.name)}"
-        return annotation_of(attribute.kind, attribute.doc or f"{_said(attribute)}")
+        return annotation_of(attribute.kind, attribute.words)
 
     def _find(self, tool: Tool) -> None:
         entity = self.entities[tool.entity]
@@ -209,7 +209,7 @@ class _Module:
             if (tool.searched)
             else f"List {words}"
         )
-        filters = [_said(entity.attribute(column)) for column in tool.filters]
+        filters = [entity.attribute(column).words for column in tool.filters]
         if not filters:
             return f"{by}."
         return f"{by}{', ' if tool.searched else ', also only those '}by {_listed(filters)}."
@@ -284,7 +284,7 @@ class _Module:
         ]
         self._signature(tool, parameters)
         put = self.lines.put
-        changed = _listed([_said(each) for each in fields])
+        changed = _listed([each.words for each in fields])
         put(f'"""Change {changed} of a {entity.words}; what is left out stays."""')
         put(f"_{entity.name}(db, {entity.name}_id)")
         for each in fields:
@@ -375,10 +375,6 @@ def _stored(attribute: Attribute) -> str:
                 else f"{name}.isoformat()"
             )
     return attribute.column
-
-
-def _said(attribute: Attribute) -> str:
-    return attribute.name.replace("_", " ")
 
 
 def _listed(words: Sequence[str]) -> str:

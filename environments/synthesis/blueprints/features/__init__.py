@@ -226,7 +226,7 @@ def documents(entity: str) -> Feature:
                     Attribute(entity, ref(entity), after="on {}"),
                     Attribute("kind", choice("letter", "scan", "form", "photo"), before=True),
                     Attribute("size_kb", integer(40, 900, 20), least="smallest", most="largest",
-                              unit="kB"),
+                              unit="kB", doc="size in kB"),
                     Attribute("status", choice("draft", "final", "void"), after="that is {}",
                               given=False),
                 ),
