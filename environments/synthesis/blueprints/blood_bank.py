@@ -433,7 +433,7 @@ BLUEPRINT = Blueprint(
             settle=(
                 "UPDATE screenings SET result = 'negative' WHERE unit_id IN (SELECT id FROM units WHERE status IN ('reserved', 'issued'))",
                 "DELETE FROM screenings WHERE id NOT IN (SELECT min(id) FROM screenings GROUP BY unit_id, virus)",
-                "INSERT INTO screenings (id, unit_id, virus, result, done_on) SELECT (SELECT max(id) FROM screenings) + id, id, 'HIV',"
+                "INSERT INTO screenings (id, unit_id, virus, result, done_on) SELECT 'SC-' || replace(id, '-', ''), id, 'HIV',"
                 " 'negative', (SELECT max(done_on) FROM screenings) FROM units WHERE status = 'reserved' AND id NOT IN (SELECT unit_id"
                 " FROM screenings)",
             ),

@@ -54,7 +54,7 @@ BLUEPRINT = Blueprint(
         "UPDATE port_calls SET status = 'past' WHERE status = 'current' AND ((SELECT length_m FROM ships WHERE id = ship_id) > (SELECT length_m FROM berths WHERE id = berth_id) OR (SELECT draught_m FROM ships WHERE id = ship_id) > (SELECT depth_m FROM berths WHERE id = berth_id))",
         "UPDATE ships SET status = CASE WHEN id IN (SELECT ship_id FROM port_calls WHERE status = 'current') THEN 'berthed' WHEN status = 'berthed' THEN 'expected' ELSE status END",
         "UPDATE ships SET dues = 0 WHERE status = 'expected' AND id % 3 > 0",
-        "UPDATE cargoes SET ship_id = (SELECT id FROM ships WHERE status = 'berthed' AND cargoes.id > 0 ORDER BY random() LIMIT 1) WHERE id % 2 = 0",
+        "UPDATE cargoes SET ship_id = (SELECT id FROM ships WHERE status = 'berthed' AND cargoes.id > 0 ORDER BY random() LIMIT 1) WHERE id % 2 = 0 AND EXISTS (SELECT 1 FROM ships WHERE status = 'berthed')",
         "UPDATE berths SET closed = 0 WHERE id IN (SELECT berth_id FROM port_calls WHERE status = 'current')",
     ),
     invariants=(
