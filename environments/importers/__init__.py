@@ -13,6 +13,8 @@ from environments.importers.source import Importer, ImportRefused
 IMPORTERS: Final[dict[str, str]] = {
     "awm": "environments.importers.awm",
     "envfactory": "environments.importers.envfactory",
+    "envscaler": "environments.importers.envscaler",
+    "json-db": "environments.importers.json_db",
 }
 """The formats there are, each with its module, which is imported when it is asked for."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -12,9 +12,16 @@ from environments.documents.layout import AT
 from environments.documents.mapping import columns
 from environments.environment import Environment
 from environments.episode import Episode
+from environments.errors import InvalidArguments, UnknownTool
 from environments.importers.trial import LONG
 from environments.spec import OracleCall, Task
 from snapshots import Changeset
+
+UNJUDGED: Final[dict[str, Any]] = {"trace": [{"ended": "ok"}]}
+"""The verifier of a task until it is known what its calls change."""
+
+
+_NEVER_MADE: Final = frozenset({UnknownTool.code, InvalidArguments.code})
 
 
 class Gold(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +41,9 @@ async def judged(environment: Environment, layout: Layout, gold: Gold) -> Task |
     try:
         for call in gold.task.oracle:
             step = await episode.call(call.tool, call.arguments)
-            if step.error is not None and step.error.kind != "agent":
+            if step.error is not None and (
+                step.error.kind != "agent" or step.error.code in _NEVER_MADE
+            ):
                 return f"its call of {call.tool} fails: {step.error.message[:200]}"
             code = step.error.code if step.error is not None else None
             oracle.append(msgspec.structs.replace(call, expect_error=code))

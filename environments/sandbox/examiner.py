@@ -26,6 +26,7 @@ import msgspec
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from environments.authoring import Database
+from environments.documents import read_binding
 from environments.errors import EnvironmentFault, PackInvalid, VerifierFailed
 from environments.sandbox import wire
 from environments.sandbox.documents import state_document
@@ -54,6 +55,7 @@ class Examiner:
         output.limit_bytes = request.output_bytes
         uuid.uuid4 = seeded_uuid4
         folder = Path(request.pack_path)
+        self._layout = read_binding(folder).layout if request.documented else None
         self._load = cache(lambda file: _load(folder / file))
 
     def answer(self, request: wire.AnyRequest) -> bytearray:
@@ -119,8 +121,8 @@ class Examiner:
         global of its own."""
         components = []
         for number, check in enumerate(code.checks):
-            before = state_document(initial, code.document)
-            after = state_document(final, code.document)
+            before = state_document(initial, code.document, self._layout)
+            after = state_document(final, code.document, self._layout)
             name = f"code[{number}] {check.item or check.function}"
             reason = ""
             try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from environments.catalogue import Pack
 from environments.documents import BINDING
@@ -14,6 +15,9 @@ from environments.sandbox.pool import Pool
 from environments.spec import VERIFIERS
 from snapshots.branch import Branch
 from snapshots.pages import Snapshot
+
+DOCUMENTED: Final = frozenset({"scenario", "state"})
+"""The runtimes whose packs keep one document in their tables."""
 
 
 def players(pack: Pack, snapshot: Snapshot, owner: Branch | None, limits: SandboxLimits) -> Pool:
@@ -52,7 +56,9 @@ def examiners(pack: Pack, snapshot: Snapshot, folder: Path, limits: SandboxLimit
     codes = (task.verifier.get("code", {}) for task in pack.tasks.values())
     names = {str(code.get("file", VERIFIERS)) for code in codes if isinstance(code, dict)}
     files = (str(pack.path.absolute() / name) for name in names if Path(name).name == name)
-    confinement = _confinement(pack, snapshot, limits, (*files, str(folder)))
+    documented = pack.spec.runtime in DOCUMENTED
+    layout = (str(pack.path.absolute() / BINDING),) if documented else ()
+    confinement = _confinement(pack, snapshot, limits, (*files, *layout, str(folder)))
 
     def load(id: int) -> wire.Request:
         return wire.LoadExaminer(
@@ -62,6 +68,7 @@ def examiners(pack: Pack, snapshot: Snapshot, folder: Path, limits: SandboxLimit
             snapshot_path=str(snapshot.path.absolute()),
             snapshot_digest=snapshot.digest,
             output_bytes=pack.spec.limits.output_bytes,
+            documented=documented,
         )
 
     return Pool(pack.spec.name, load, limits.workers_per_environment)
@@ -113,7 +120,7 @@ def _loading_tools(
 ) -> Callable[[int], wire.Request]:
     spec = pack.spec
     # Of its pack a worker is shown the code alone: the tasks beside it hold the answers.
-    shown = (SOURCE, BINDING) if spec.runtime in ("scenario", "state") else (SOURCE,)
+    shown = (SOURCE, BINDING) if spec.runtime in DOCUMENTED else (SOURCE,)
     files = tuple(str(pack.path.absolute() / name) for name in shown)
     confinement = _confinement(pack, snapshot, limits, files)
 

@@ -193,6 +193,8 @@ class LoadExaminer(Request, frozen=True, tag=9):
     snapshot_path: str
     snapshot_digest: str
     output_bytes: int
+    documented: bool = False
+    """Whether the pack's tables are a document; see ``environments.documents``."""
 
 
 class Examine(Request, frozen=True, tag=10):

@@ -16,10 +16,11 @@ import msgspec
 from environments.importers.documented import Documented, read_json
 from environments.importers.envfactory.code import Code, read_source
 from environments.importers.envfactory.loaded import CLOCK, Loaded, load_all, start
-from environments.importers.envfactory.rows import Row, RowAt, find_rows, read_row, row_id
+from environments.importers.envfactory.rows import Row, find_rows, read_row, row_id
 from environments.importers.envfactory.tasks import calls_of, with_tasks, without_writers
 from environments.importers.naming import pack_name
 from environments.importers.source import ImportRefused, Written
+from environments.importers.stretches import Stretch
 from environments.importers.trial import try_out
 from environments.spec import EnvironmentSpec, Limits
 
@@ -32,7 +33,7 @@ class EnvFactorySource(msgspec.Struct, frozen=True):
     """One file of ``envs/tools``."""
 
     tools: Path
-    rows: tuple[RowAt, ...] = ()
+    rows: tuple[Stretch, ...] = ()
     """Where the rows of RL data are that are played on it alone."""
     shared: int = 0
     """How many rows want other servers beside it."""

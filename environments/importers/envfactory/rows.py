@@ -8,29 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from environments.importers.stretches import Stretch, holds, stretches
 from environments.spec import Split
 
 _MARK: Final = b"mcp_factory_kwargs"
-_SNIFFED_BYTES: Final = 1 << 20
-
-
-class RowAt(msgspec.Struct, frozen=True):
-    """Where one row is: a stretch of a file of JSON."""
-
-    file: Path
-    start: int
-    end: int
-
-    def read(self) -> bytes:
-        with self.file.open("rb") as file:
-            file.seek(self.start)
-            return file.read(self.end - self.start)
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,19 +32,18 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """What the name of its file says it is for."""
 
 
-def find_rows(path: Path) -> tuple[dict[str, list[RowAt]], dict[str, int]]:
+def find_rows(path: Path) -> tuple[dict[str, list[Stretch]], dict[str, int]]:
     """The rows of each server, by its name, that are played on it alone; and how many there are of
     it that want others beside it. Files that hold no such rows are passed over."""
-    alone: dict[str, list[RowAt]] = {}
+    alone: dict[str, list[Stretch]] = {}
     shared: dict[str, int] = {}
     for file in sorted(path.rglob("*.json*")):
         inside = file.relative_to(path).parts
         if "envs" in inside[:1] or any(part.startswith(".") for part in inside):
             continue
-        with file.open("rb") as opened:
-            if _MARK not in opened.read(_SNIFFED_BYTES):
-                continue
-        for row in _rows_in(file):
+        if not holds(file, _MARK):
+            continue
+        for _, row in stretches(file):
             servers = _servers(row)
             if len(servers) == 1:
                 alone.setdefault(servers[0], []).append(row)
@@ -67,47 +52,18 @@ def find_rows(path: Path) -> tuple[dict[str, list[RowAt]], dict[str, int]]:
     return alone, shared
 
 
-def _rows_in(file: Path) -> Iterator[RowAt]:
-    """JSON lines, or the elements of an array, each by its place."""
-    if file.suffix == ".jsonl":
-        start = 0
-        with file.open("rb") as lines:
-            for line in lines:
-                if line.strip():
-                    yield RowAt(file, start, start + len(line))
-                start += len(line)
-        return
-    text = file.read_text(encoding="utf-8")
-    decoder, at, offset = json.JSONDecoder(), text.find("[") + 1, 0
-    offset = len(text[:at].encode())
-    while at < len(text):
-        begin = at
-        while at < len(text) and text[at] in " \t\r\n,":
-            at += 1
-        if at >= len(text) or text[at] == "]":
-            return
-        offset += at - begin
-        try:
-            _, end = decoder.raw_decode(text, at)
-        except ValueError:
-            return
-        size = len(text[at:end].encode())
-        yield RowAt(file, offset, offset + size)
-        at, offset = end, offset + size
-
-
-def _servers(at: RowAt) -> list[str]:
+def _servers(at: Stretch) -> list[str]:
     try:
-        found = _loaded(json.loads(at.read())["extra_info"]["mcp_factory_kwargs"]["mcp_servers"])
+        found = _loaded(at.value()["extra_info"]["mcp_factory_kwargs"]["mcp_servers"])
     except (ValueError, LookupError, TypeError):
         return []
     return [str(server) for server in found] if isinstance(found, list) else []
 
 
-def read_row(at: RowAt, server: str) -> Row:
+def read_row(at: Stretch, server: str) -> Row:
     """Raises ``ValueError`` for a row that has not what a task needs."""
     try:
-        row = json.loads(at.read())
+        row = at.value()
         given = row["extra_info"]["mcp_factory_kwargs"]
         calls = _loaded(row["reward_model"]["ground_truth"])
         final = _loaded(given.get("final_config") or "{}").get(server)
@@ -141,11 +97,11 @@ def _said(prompt: Any) -> str:
     return f"What was said so far:\n\n{told}\n\nNow: {last[1].strip()}"
 
 
-def row_id(at: RowAt) -> str:
+def row_id(at: Stretch) -> str:
     """Stable, whatever other rows there are."""
     return f"row-{hashlib.sha256(at.read()).hexdigest()[:12]}"
 
 
-def _split(at: RowAt) -> Split:
+def _split(at: Stretch) -> Split:
     name = at.file.stem.lower()
     return "test" if "test" in name else "validation" if "val" in name else "train"

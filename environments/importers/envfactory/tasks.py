@@ -14,7 +14,7 @@ from environments.errors import BadResult
 from environments.importers.documented import Documented
 from environments.importers.envfactory.loaded import Loaded
 from environments.importers.envfactory.rows import Row
-from environments.importers.gold import Gold, judged
+from environments.importers.gold import UNJUDGED, Gold, judged
 from environments.importers.trial import LONG, try_out
 from environments.spec import OracleCall, Task
 
@@ -66,7 +66,7 @@ def with_tasks(
             task = Task(
                 id=name,
                 instruction=row.said,
-                verifier={"trace": [{"tool": calls[0].tool}]},
+                verifier=UNJUDGED,
                 oracle=calls,
                 initial=pack.initial(documents[0]),
                 difficulty="easy" if len(calls) < 3 else "medium" if len(calls) < 6 else "hard",
