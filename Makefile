@@ -53,6 +53,7 @@ evidence: setup ## the long checks: every attack with every layer left out in tu
 	$(BIN)/python -m tests.security --layers
 	$(BIN)/python -m tests.security --layers --user 65534 || test $$? = 77
 	$(BIN)/python -m tests.security.fuzz 100000
+	$(BIN)/python -m tests.environments.synthesis.evidence
 	$(BIN)/python -m tests.security.requests 20000
 
 audit: ## known vulnerabilities in requirements.lock: error 1; error 75 where nobody could be asked
