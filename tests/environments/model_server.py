@@ -64,6 +64,7 @@ class ModelServer:
             routes=[
                 Route("/v1/chat/completions", self._complete, methods=["POST"]),
                 Route("/v1/embeddings", self._embed, methods=["POST"]),
+                Route("/v1/messages", self._message, methods=["POST"]),
             ]
         )
 
@@ -77,6 +78,28 @@ class ModelServer:
         usage = {"prompt_tokens": 7, "total_tokens": 7}
         return JSONResponse(
             {"object": "list", "data": data, "model": body["model"], "usage": usage}
+        )
+
+    async def _message(self, request: Request) -> Response:
+        """As Anthropic's models answer."""
+        body = await request.json()
+        self.asked.append(body)
+        self.keys.append(request.headers["authorization"])
+        reply = self._next(body)
+        if reply.status != 200:
+            error = {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}
+            return JSONResponse(error, reply.status, headers=dict(reply.headers))
+        return JSONResponse(
+            {
+                "id": "m-1",
+                "type": "message",
+                "role": "assistant",
+                "model": body["model"],
+                "content": [{"type": "text", "text": reply.text}],
+                "stop_reason": "end_turn",
+                "stop_sequence": None,
+                "usage": {"input_tokens": 100, "output_tokens": 20},
+            }
         )
 
     def _next(self, body: dict[str, Any]) -> Reply:

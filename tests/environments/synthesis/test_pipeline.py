@@ -8,24 +8,18 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, UserPromptPart
-from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from environments.catalogue import load_pack
 from environments.check import check_packs
-from environments.llm import Endpoint, LlmUnavailable
-from environments.synthesis.author import Author
+from environments.llm import LlmUnavailable
 from environments.synthesis.folder import RunFolder, Wanted
 from environments.synthesis.journal import EnvironmentRecord, read_record
-from environments.synthesis.pipeline import Pipeline, Told
 from environments.synthesis.report import write_report
-from environments.synthesis.spending import Spending
 from environments.synthesis.workshop import Workshop, workshop
-from tests.environments.synthesis.recorded import recorded
+from tests.environments.synthesis.recorded.running import LIBRARY, Place
 
 pytestmark = pytest.mark.anyio
 
-LIBRARY = Wanted(sentence="A tool library.", model="solomon", tasks=6, repairs=2)
 OFFICE = Wanted(
     sentence="A tool library and its books.",
     model="solomon",
@@ -34,41 +28,6 @@ OFFICE = Wanted(
     least_tables=2,
     least_tools=3,
 )
-
-
-class Recorded:
-    """A model that says what was recorded; counts what it was asked."""
-
-    def __init__(self) -> None:
-        self.asked = 0
-        self.model = FunctionModel(self._say)
-
-    def _say(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        self.asked += 1
-        parts = (part for message in messages for part in message.parts)
-        question = next(part.content for part in parts if isinstance(part, UserPromptPart))
-        return ModelResponse(parts=[TextPart(recorded(str(question)))])
-
-
-class Bench:
-    """Where a test makes runs."""
-
-    def __init__(self, packs: Path, place: Workshop) -> None:
-        self.packs = packs
-        self.place = place
-        self.said = Recorded()
-        self.told: list[Told] = []
-
-    async def run(self, folder: RunFolder, *, asking: bool = True) -> list[EnvironmentRecord]:
-        self.told.clear()
-        endpoint = Endpoint(base_url="", model=folder.wanted.model, temperature=None)
-        spending = Spending(folder.path, None, None)
-        model = self.said.model if asking else None
-        author = Author(model, endpoint, folder.path / "answers", spending)
-        return await Pipeline(folder, self.packs, author, self.place, told=self.told.append).run()
-
-    def made_anew(self) -> list[str]:
-        return [one.stage for one in self.told if one.outcome is not None and not one.known]
 
 
 @pytest.fixture(scope="module")
@@ -80,16 +39,16 @@ async def place(anyio_backend: object) -> AsyncIterator[Workshop]:
 @pytest.fixture(scope="module")
 async def library(
     place: Workshop, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Bench, RunFolder, EnvironmentRecord]:
+) -> tuple[Place, RunFolder, EnvironmentRecord]:
     """The tool library, made at one go."""
-    bench = Bench(tmp_path_factory.mktemp("library"), place)
+    bench = Place(tmp_path_factory.mktemp("library"), place)
     folder = RunFolder.begin(bench.packs / "runs" / "one", LIBRARY)
     (record,) = await bench.run(folder)
     return bench, folder, record
 
 
 async def test_first_attempts_are_wrong_and_the_pack_passes(
-    library: tuple[Bench, RunFolder, EnvironmentRecord],
+    library: tuple[Place, RunFolder, EnvironmentRecord],
 ) -> None:
     bench, folder, record = library
     assert (record.outcome, record.tables, record.tools, record.tasks) == ("passed", 7, 10, 5)
@@ -114,7 +73,7 @@ async def test_first_attempts_are_wrong_and_the_pack_passes(
 
 
 async def test_what_the_oracle_made_up_is_free_and_the_rest_is_pinned_or_loosened(
-    library: tuple[Bench, RunFolder, EnvironmentRecord],
+    library: tuple[Place, RunFolder, EnvironmentRecord],
 ) -> None:
     tasks = load_pack(library[0].packs / "tool-library").tasks
     loans, payments = tasks["drill-comes-back"].verifier["expect"][1:]
@@ -129,7 +88,7 @@ async def test_what_the_oracle_made_up_is_free_and_the_rest_is_pinned_or_loosene
 
 
 async def test_the_report_shows_each_repair(
-    library: tuple[Bench, RunFolder, EnvironmentRecord],
+    library: tuple[Place, RunFolder, EnvironmentRecord],
 ) -> None:
     _, folder, record = library
     page = write_report(folder.path).read_text()
@@ -147,11 +106,11 @@ async def test_the_report_shows_each_repair(
 
 
 async def test_what_was_said_is_enough_to_make_it_again(
-    library: tuple[Bench, RunFolder, EnvironmentRecord], place: Workshop, tmp_path: Path
+    library: tuple[Place, RunFolder, EnvironmentRecord], place: Workshop, tmp_path: Path
 ) -> None:
     """The same questions have the same answers, without a model; other questions have none."""
     _, folder, record = library
-    other = Bench(tmp_path, place)
+    other = Place(tmp_path, place)
     again = RunFolder.begin(tmp_path / "runs" / "again", LIBRARY)
     (folder.path / "answers").rename(tmp_path / "answers")
     (again.path / "answers").symlink_to(tmp_path / "answers")
@@ -166,7 +125,7 @@ async def test_what_was_said_is_enough_to_make_it_again(
 
 
 async def test_a_stage_edited_by_hand_is_kept_and_what_follows_is_made_anew(
-    library: tuple[Bench, RunFolder, EnvironmentRecord], place: Workshop, tmp_path: Path
+    library: tuple[Place, RunFolder, EnvironmentRecord], place: Workshop, tmp_path: Path
 ) -> None:
     async with copied(library, place, tmp_path) as (bench, folder):
         file = folder.path / "environments" / "tool-library" / "tools.py"
@@ -185,8 +144,8 @@ async def test_a_stage_edited_by_hand_is_kept_and_what_follows_is_made_anew(
 
 @asynccontextmanager
 async def copied(
-    library: tuple[Bench, RunFolder, EnvironmentRecord], place: Workshop, into: Path
-) -> AsyncIterator[tuple[Bench, RunFolder]]:
+    library: tuple[Place, RunFolder, EnvironmentRecord], place: Workshop, into: Path
+) -> AsyncIterator[tuple[Place, RunFolder]]:
     """The run of the library, in a place of its own."""
     _, folder, _ = library
     path = into / "runs" / "copy"
@@ -194,7 +153,7 @@ async def copied(
     folder.path.rename(path)
     folder.path.mkdir()
     try:
-        yield Bench(into, place), RunFolder.open(path)
+        yield Place(into, place), RunFolder.open(path)
     finally:
         folder.path.rmdir()
         path.rename(folder.path)
@@ -203,7 +162,7 @@ async def copied(
 async def test_several_systems_are_environments_and_a_world(
     place: Workshop, tmp_path: Path
 ) -> None:
-    bench = Bench(tmp_path, place)
+    bench = Place(tmp_path, place)
     records = await bench.run(RunFolder.begin(tmp_path / "runs" / "office", OFFICE))
     assert {one.name: (one.outcome, one.reason) for one in records} == {
         "tool-library": ("passed", ""),
