@@ -45,7 +45,7 @@ BLUEPRINT = Blueprint(
         Entity("call", (Attribute("ship", ref("ship"), after="of {}"), Attribute("berth", ref("berth"), after="at {}"), Attribute("arrived_on", day(-9, 0), least="longest", most="latest"), Attribute("leaves_on", day(1, 8), after="until {}", least="first to leave", most="last to leave"),
                         Attribute("status", choice("current", "past"), before=True)), rows=(22, 30), noun="port call", plural="port_calls"),
         Entity("cargo", (Attribute("number", code("C####?")), Attribute("ship", ref("ship"), after="from {}"), Attribute("goods", choice("timber", "grain", "steel", "paper", "cars"), after="of {}"), Attribute("tonnes", integer(20, 900, 10), least="lightest", most="heaviest", unit="tonnes"),
-                         Attribute("status", choice("aboard", "cleared", "ashore", "held"), after="that is {}", given=False)), rows=(48, 62), label="number", said="cargo {}", plural="cargoes", creatable=True),
+                         Attribute("status", choice("stowed", "cleared", "landed", "held"), before=True, given=False)), rows=(48, 62), label="number", said="cargo {}", plural="cargoes", creatable=True),
         Entity("pilotage", (Attribute("pilot", ref("pilot"), after="by {}"), Attribute("ship", ref("ship"), after="of {}"), Attribute("day", day(-5, 6), after="on {}", least="earliest", most="latest"), Attribute("status", choice("ordered", "done"), before=True)), rows=(20, 28)),
     ),
     settle=(
@@ -87,22 +87,22 @@ BLUEPRINT = Blueprint(
                 add("pilotage", pilot_id="pilot.id", ship_id="ship.id", day="day", status="'ordered'")),
                asks=("order {pilot} as pilot of {ship} on {day}", "have {pilot} bring {ship} in on {day}"), policy="Pilots bring in ships within their licence, {PILOT_CALLS} a day, and none while they rest."),
         Action("cancel_pilot", "Cancel an ordered pilotage.", (the("pilotage"),), (need("pilotage.status == 'ordered'", "DONE_ALREADY", "it was done"), drop("pilotage")), asks=("cancel {pilotage}",)),
-        Action("clear_cargo", "Clear cargo through customs.", (the("cargo"),), (need("cargo.status == 'aboard'", "NOT_ABOARD", "cargo {cargo.number} is {cargo.status}"), put("cargo", status="'cleared'")), asks=("clear {cargo} through customs", "have {cargo} cleared")),
+        Action("clear_cargo", "Clear cargo through customs.", (the("cargo"),), (need("cargo.status == 'stowed'", "NOT_ABOARD", "cargo {cargo.number} is {cargo.status}"), put("cargo", status="'cleared'")), asks=("clear {cargo} through customs", "have {cargo} cleared")),
         Action("unload_cargo", "Bring cleared cargo of a berthed ship ashore.", (the("cargo"), via("ship", "cargo.ship_id")),
-               (need("cargo.status == 'cleared'", "NOT_CLEARED", "cargo {cargo.number} is {cargo.status}"), need("ship.status == 'berthed'", "NOT_BERTHED", "{ship.name} is {ship.status}"), put("cargo", status="'ashore'")),
+               (need("cargo.status == 'cleared'", "NOT_CLEARED", "cargo {cargo.number} is {cargo.status}"), need("ship.status == 'berthed'", "NOT_BERTHED", "{ship.name} is {ship.status}"), put("cargo", status="'landed'")),
                asks=("unload {cargo}", "bring {cargo} ashore"), policy="Cargo is cleared before it comes ashore, and its ship must lie at a berth."),
-        Action("hold_cargo", "Have customs hold cargo that is aboard.", (the("cargo"),), (need("cargo.status == 'aboard'", "NOT_ABOARD", "cargo {cargo.number} is {cargo.status}"), put("cargo", status="'held'")), asks=("hold {cargo}",), chance=0.7),
+        Action("hold_cargo", "Have customs hold cargo that is aboard.", (the("cargo"),), (need("cargo.status == 'stowed'", "NOT_ABOARD", "cargo {cargo.number} is {cargo.status}"), put("cargo", status="'held'")), asks=("hold {cargo}",), chance=0.7),
     ),
     features=(
         Feature("warehouses", entities=(
             Entity("shed", (Attribute("name", code("S-##")), Attribute("capacity_t", integer(800, 3000, 100), least="smallest", most="largest", unit="tonnes")), rows=(5, 7), label="name", said="shed {}"),
             Entity("storage", (Attribute("cargo", ref("cargo"), after="of {}"), Attribute("shed", ref("shed"), after="in {}"), Attribute("since", day(-20, -1), least="longest", most="latest"), Attribute("tonnes", integer(20, 900, 10), unit="tonnes")), rows=(10, 16), noun="stored lot", plural="stored_lots")),
-            settle=("DELETE FROM stored_lots WHERE cargo_id NOT IN (SELECT id FROM cargoes WHERE status = 'ashore') OR id NOT IN (SELECT min(id) FROM stored_lots GROUP BY cargo_id)", "UPDATE stored_lots SET tonnes = (SELECT tonnes FROM cargoes WHERE id = cargo_id)",
+            settle=("DELETE FROM stored_lots WHERE cargo_id NOT IN (SELECT id FROM cargoes WHERE status = 'landed') OR id NOT IN (SELECT min(id) FROM stored_lots GROUP BY cargo_id)", "UPDATE stored_lots SET tonnes = (SELECT tonnes FROM cargoes WHERE id = cargo_id)",
                     "UPDATE sheds SET capacity_t = max(capacity_t, (SELECT coalesce(sum(tonnes), 0) FROM stored_lots WHERE shed_id = sheds.id))"),
             invariants=("SELECT s.id FROM sheds s WHERE (SELECT sum(tonnes) FROM stored_lots WHERE shed_id = s.id) > s.capacity_t",),
             actions=(
                 Action("store_cargo", "Store cargo that is ashore.", (the("cargo"), the("shed")),
-                       (need("cargo.status == 'ashore'", "NOT_ASHORE", "cargo {cargo.number} is {cargo.status}"), need("not exists(storage, cargo_id=cargo.id)", "STORED_ALREADY", "it is stored"), let("used", "total(storage, 'tonnes', shed_id=shed.id)"),
+                       (need("cargo.status == 'landed'", "NOT_ASHORE", "cargo {cargo.number} is {cargo.status}"), need("not exists(storage, cargo_id=cargo.id)", "STORED_ALREADY", "it is stored"), let("used", "total(storage, 'tonnes', shed_id=shed.id)"),
                         need("used + cargo.tonnes <= shed.capacity_t", "SHED_FULL", "shed {shed.name} holds {used} of {shed.capacity_t} tonnes"), add("storage", cargo_id="cargo.id", shed_id="shed.id", since="today()", tonnes="cargo.tonnes")),
                        asks=("store {cargo} in {shed}",), policy="A shed takes no more than its tonnes."),
                 Action("release_cargo", "Give stored cargo out.", (the("storage"),), (drop("storage"),), asks=("give out {storage}",)))),
@@ -117,7 +117,7 @@ BLUEPRINT = Blueprint(
                        asks=("order {tug} for {ship} on {day}",), policy="A tug must pull a tonne for every 5 m of ship, and makes {TOWS_A_DAY} tows a day."),
                 Action("cancel_tow", "Cancel a tow that is ahead.", (the("tow"),), (need("tow.day >= today()", "DAY_PASSED", "it was on {tow.day}"), drop("tow")), asks=("cancel {tow}",)))),
         Feature("inspections", entities=(
-            Entity("inspection", (Attribute("ship", ref("ship"), after="of {}"), Attribute("result", choice("passed", "failed"), after="that {}"), Attribute("made_on", day(-300, -2), least="oldest", most="latest")), rows=(26, 36)),),
+            Entity("inspection", (Attribute("ship", ref("ship"), after="of {}"), Attribute("result", choice("passed", "failed"), before=True), Attribute("made_on", day(-300, -2), least="oldest", most="latest")), rows=(26, 36)),),
             settle=("DELETE FROM inspections WHERE id NOT IN (SELECT max(id) FROM inspections GROUP BY ship_id)",),
             extends={"berth_ship": (need("not exists(inspection, ship_id=ship.id, result='failed')", "FAILED_INSPECTION", "{ship.name} failed its last inspection"),)},
             actions=(
@@ -137,7 +137,7 @@ BLUEPRINT = Blueprint(
                        asks=("end the mandate of {agent} for {ship}",)))),
         Feature("dangerous_goods", attributes={"cargo": (Attribute("hazard", integer(0, 4), given=True, least="safest", most="most dangerous"),), "berth": (Attribute("hazard_limit", integer(1, 4), editable=True, least="strictest", most="most lenient"),)},
             extends={"unload_cargo": (find("lying", "call", "NOT_BERTHED", "{ship.name} lies at no berth", ship_id="ship.id", status="'current'"), need("exists(berth, id=lying.berth_id, hazard_limit__ge=cargo.hazard)", "TOO_DANGEROUS", "cargo of hazard {cargo.hazard} is not moved there")),},
-            actions=(Action("reclassify_cargo", "Give cargo that is aboard another hazard class.", (the("cargo"), arg("hazard", integer(0, 4), "the class")), (need("cargo.status == 'aboard'", "NOT_ABOARD", "cargo {cargo.number} is {cargo.status}"), need("hazard != cargo.hazard", "SAME_CLASS", "it is class {hazard}"), put("cargo", hazard="hazard")),
+            actions=(Action("reclassify_cargo", "Give cargo that is aboard another hazard class.", (the("cargo"), arg("hazard", integer(0, 4), "the class")), (need("cargo.status == 'stowed'", "NOT_ABOARD", "cargo {cargo.number} is {cargo.status}"), need("hazard != cargo.hazard", "SAME_CLASS", "it is class {hazard}"), put("cargo", hazard="hazard")),
                      asks=("put {cargo} into hazard class {hazard}",), policy="Cargo is unloaded only at a berth that allows its hazard class."),)),
         Feature("berth_works", actions=(
             Action("close_berth", "Close an empty berth.", (the("berth"),), (need("not berth.closed", "CLOSED_ALREADY", "it is closed"), need("not exists(call, berth_id=berth.id, status='current')", "BERTH_TAKEN", "a ship lies there"), put("berth", closed="1")), asks=("close {berth}",), policy="Only an empty berth is closed."),
@@ -145,7 +145,7 @@ BLUEPRINT = Blueprint(
             Action("shift_ship", "Move a ship to another berth.", (the("call"), the("berth"), via("ship", "call.ship_id")),
                    (need("call.status == 'current'", "NOT_CURRENT", "it is over"), need("not berth.closed", "BERTH_CLOSED", "berth {berth.name} is closed"), need("not exists(call, berth_id=berth.id, status='current')", "BERTH_TAKEN", "a ship lies at {berth.name}"),
                     need("ship.length_m <= berth.length_m and ship.draught_m <= berth.depth_m", "DOES_NOT_FIT", "{ship.name} does not fit {berth.name}"), put("call", berth_id="berth.id")), asks=("shift {call} to {berth}",)))),
-        Feature("crews", entities=(Entity("crew_member", (Attribute("name", person()), Attribute("ship", ref("ship"), after="of {}"), Attribute("rank", choice("mate", "engineer", "cook"), after="who is {}"), Attribute("visa_until", day(-15, 90), least="first to expire", most="longest")), rows=(36, 50), label="name", noun="seafarer", plural="seafarers", creatable=True),
+        Feature("crews", entities=(Entity("crew_member", (Attribute("name", person()), Attribute("ship", ref("ship"), after="of {}"), Attribute("rank", choice("mate", "engineer", "cook"), after="working as {}"), Attribute("visa_until", day(-15, 90), least="first to expire", most="longest")), rows=(36, 50), label="name", noun="seafarer", plural="seafarers", creatable=True),
                                   Entity("shore_pass", (Attribute("crew_member", ref("crew_member"), after="of {}"), Attribute("day", day(-3, 3), after="on {}", least="earliest", most="latest")), rows=(10, 16), plural="shore_passes")),
             settle=("DELETE FROM shore_passes WHERE id NOT IN (SELECT min(id) FROM shore_passes GROUP BY crew_member_id)",),
             actions=(

@@ -944,7 +944,7 @@ BLUEPRINT = Blueprint(
                         Attribute("telescope", ref("telescope"), after="at {}"),
                         Attribute("severity", choice("minor", "major"), before=True),
                         Attribute("opened_on", day(-30, -1), least="oldest", most="latest"),
-                        Attribute("status", choice("open", "fixed"), after="that is {}"),
+                        Attribute("status", choice("open", "fixed"), before=True),
                         Attribute(
                             "about",
                             text(

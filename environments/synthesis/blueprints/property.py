@@ -94,7 +94,7 @@ BLUEPRINT = Blueprint(
                 Attribute("trade", choice("plumbing", "heating", "electrical", "joinery"), before=True),
                 Attribute("cost", money(40, 900, 10), least="cheapest", most="dearest"),
                 Attribute("reported_on", day(-60, -1), least="oldest", most="latest"),
-                Attribute("status", choice("reported", "approved", "finished", "dropped"), after="that is {}"),
+                Attribute("status", choice("reported", "approved", "finished", "dropped"), before=True),
             ),
             rows=(36, 50),
         ),
@@ -285,7 +285,7 @@ BLUEPRINT = Blueprint(
         ),
         Feature(
             "pets",
-            entities=(Entity("pet", (Attribute("tenant", ref("tenant"), after="of {}"), Attribute("animal", choice("cat", "dog", "rabbit"), after="that is a {}"), Attribute("allowed_on", day(-300, -5), least="longest known", most="newest")), rows=(12, 18)),),
+            entities=(Entity("pet", (Attribute("tenant", ref("tenant"), after="of {}"), Attribute("animal", choice("cat", "dog", "rabbit"), after="of the sort {}"), Attribute("allowed_on", day(-300, -5), least="longest known", most="newest")), rows=(12, 18)),),
             constants={"PETS": (1, 2)},
             settle=("DELETE FROM pets WHERE tenant_id NOT IN (SELECT tenant_id FROM tenancies WHERE status = 'running') OR id NOT IN (SELECT min(id) FROM pets GROUP BY tenant_id)",),
             actions=(
