@@ -146,8 +146,8 @@ class Episodes:
             raise failed[0]
         for episode in episodes:
             self._enter(episode, request.lease_seconds)
-        about = {"group": group, "count": len(ids)} if group else {}
-        self._happened("created", episodes[0], task=request.task, seed=request.seed, **about)
+        about = {"task": request.task, "seed": request.seed, "group": group, "count": len(ids)}
+        self._happened("created", episodes[0], tenant=principal.tenant, **about)
         self.metrics.episode("created", len(ids) - 1)
         return episodes
 

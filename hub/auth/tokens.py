@@ -120,6 +120,7 @@ class TokenFile:
     def _changing(self) -> Iterator[tuple[Token, ...]]:
         """One at a time, whichever process it is."""
         with self.path.with_suffix(".lock").open("a") as lock:
+            self._give(lock.fileno())
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield self.read()
 
@@ -127,10 +128,17 @@ class TokenFile:
         fresh = self.path.with_suffix(".new")
         handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "wb") as file:
+            self._give(handle)
             file.write(msgspec.json.format(msgspec.json.encode(_Kept(tokens=tokens))))
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(self.path)
+
+    def _give(self, handle: int) -> None:
+        """Files root makes are those of the directory's owner, or the hub could not read them."""
+        if os.geteuid() == 0:
+            owner = self.path.parent.stat()
+            os.fchown(handle, owner.st_uid, owner.st_gid)
 
 
 class Tokens:
@@ -162,17 +170,16 @@ class Tokens:
 
     def refresh(self) -> bool:
         """Read the file if it is another one than last time; what was revoked ends. Costs one
-        ``stat`` otherwise. A file that cannot be read changes nothing."""
+        ``stat`` otherwise. A file that cannot be read adds and ends nothing."""
         stamp = self._stamp()
         if stamp == self._seen:
             return False
-        self._seen = stamp
+        self._seen, self.configured = stamp, True
         try:
             self._take(self._file.read())
         except DataDirUnusable as error:
             log.error("tokens not read", message=error.message)
             return False
-        self.configured = True
         return True
 
     def _take(self, tokens: Sequence[Token]) -> None:

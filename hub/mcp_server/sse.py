@@ -50,6 +50,7 @@ class LegacySse:
         try:
             async with transport.connect_sse(scope, receive, connection.send) as streams:
                 await connection.server.run(streams)
+            await connection.end()
         finally:
             connections.remove(connection)
             if not connections:
@@ -85,6 +86,7 @@ class _Connection:
         self.server = SdkServer(surface)
         self._send = send
         self._waits = False
+        self._open = False
 
     @property
     def overrun(self) -> bool:
@@ -93,6 +95,12 @@ class _Connection:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             message["headers"] = [*message["headers"], SNIFF]
+        self._open = bool(message.get("more_body", message["type"] == "http.response.start"))
         self._waits = True
         await self._send(message)
         self._waits = False
+
+    async def end(self) -> None:
+        """End the answer where the SDK did not, for it thought that the client had left."""
+        if self._open:
+            await self.send({"type": "http.response.body", "body": b""})

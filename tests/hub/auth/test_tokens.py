@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,22 @@ def test_a_file_that_cannot_be_read_lets_nobody_in_and_throws_nobody_out(tmp_pat
     assert tokens.refresh()
     assert tokens.find(secret) is None
     assert tokens.configured, "whoever deletes the file does not open the hub that runs"
+
+
+def test_a_file_that_cannot_be_read_closes_an_open_hub(tmp_path: Path) -> None:
+    file = TokenFile(tmp_path / "tokens.json")
+    gate = Gate(Tokens(file))
+    assert gate.open
+    file.path.write_text("{}}")
+    gate._tokens.refresh()
+    assert not gate.open
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files for others")
+def test_what_root_makes_is_the_hubs_to_read(tmp_path: Path) -> None:
+    os.chown(tmp_path, 65534, 65534)
+    TokenFile(tmp_path / "tokens.json").create("ann", "ann", ["play"])
+    assert {each.stat().st_uid for each in tmp_path.iterdir()} == {65534}
 
 
 def test_a_token_keeps_what_it_has_used_when_others_come_and_go(tmp_path: Path) -> None:
