@@ -10,7 +10,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from tests.benchmarks import confinement, scale, scoring, serving, storage, tenants, training
+from tests.benchmarks import awm, confinement, scale, scoring, serving, storage, tenants, training
 from tests.benchmarks.rows import Row
 
 BENCHMARKS = {
@@ -21,6 +21,7 @@ BENCHMARKS = {
     "training": training.run,
     "tenants": tenants.run,
     "scale": scale.run,
+    "awm": awm.run,
 }
 
 
