@@ -211,7 +211,7 @@ class Crew:
                 if not pool.size and pool.waiters and pool not in self._starved:
                     self._starved.append(pool)
                 return
-            while self.holdings.full and self._evict():
+            while self.holdings.full(1 + self._count - len(self._member_of)) and self._evict():
                 pass
             self._count += 1
             pool.share.busy += 1

@@ -10,6 +10,8 @@ from environments.sandbox.worker import Worker
 
 _AT_FIRST_BYTES = 10 << 20
 """What a worker is taken to hold before any was looked at."""
+_FILLED = 0.95
+"""How much of the budget is given out: workers grow before they are looked at again."""
 
 
 class Holdings:
@@ -32,10 +34,10 @@ class Holdings:
     def over_budget(self) -> bool:
         return self.total_bytes > self.budget_bytes
 
-    @property
-    def full(self) -> bool:
-        """Whether one more would be beyond the budget."""
-        return self.total_bytes + self.usual_bytes > self.budget_bytes
+    def full(self, coming: int) -> bool:
+        """Whether there is no room for so many more, and for those there are to grow a little."""
+        wanted = self.total_bytes + coming * self.usual_bytes
+        return wanted > self.budget_bytes * _FILLED
 
     def add(self, worker: Worker) -> None:
         self._put(worker, self.usual_bytes)
