@@ -332,6 +332,8 @@ class _Sampler:
     async def _whether_and_more(self, scene: Scene) -> Draft:
         draft = await self._whether(scene)
         move = await self._move(scene, 2)
+        if move.clause.lower() in draft.instruction.lower():
+            raise DeadEnd("the same again")
         text = f"{draft.instruction} {asked([move.clause], self.dice)}"
         implicit = max(draft.implicit, move.implicit)
         texts = (*draft.texts, *move.texts)
