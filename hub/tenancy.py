@@ -115,11 +115,13 @@ class OwnEpisodes:
 
     async def renew(self, episode_id: str) -> float | None:
         """Begin its lease anew: its length in seconds, ``None`` if it has none or is not there."""
-        if not self.principal.sees_all:
-            row = await self._episodes.ledger.row(episode_id)
-            if row is None or not self.principal.sees(row.tenant):
-                return None
-        return self._episodes.leases.touch(episode_id)
+        leases = self._episodes.leases
+        if leases.seconds(episode_id) is None:
+            return None
+        row = await self._episodes.ledger.row(episode_id)
+        if row is None or not self.principal.sees(row.tenant):
+            return None
+        return leases.touch(episode_id)
 
     async def park(self, episode_id: str) -> float | None:
         """See ``Episodes.park``; what is left of its lease if it was busy."""

@@ -22,6 +22,8 @@ SCOPES: Final[tuple[TokenScope, ...]] = get_args(TokenScope)
 
 LOCAL_TENANT: Final = "local"
 """Whose everything is while nobody need show a token."""
+NOBODYS: Final = " "
+"""A tenant that nobody can be of: it has a blank for a name."""
 KEY: Final = "envhub.principal"
 
 
@@ -99,7 +101,7 @@ class Nobody(Principal):
     __slots__ = ("_because",)
 
     def __init__(self, because: EnvhubError) -> None:
-        super().__init__("nobody", "", ())
+        super().__init__("nobody", NOBODYS, ())
         self._because = because
 
     def require(self, scope: Demand) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import msgspec
 
@@ -61,7 +61,7 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
     def metadata_url(self, path: str) -> str:
         """Where that is, for a path of the hub."""
         parts = urlsplit(self.url)
-        return parts._replace(path=f"{WELL_KNOWN}{parts.path}{path}").geturl()
+        return parts._replace(path=f"{WELL_KNOWN}{parts.path}{quote(path)}").geturl()
 
 
 def limits_of(settings: Settings) -> Limits:

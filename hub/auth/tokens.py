@@ -162,7 +162,7 @@ class Tokens:
         """Whose secret it is; ``None`` if nobody's (any more)."""
         digest = digest_of(secret)
         known = self._known.get(digest)
-        if known is None and self.refresh():  # it may be a minute old
+        if known is None and self.refresh():  # it may have been made since
             known = self._known.get(digest)
         if known is None or self._clock() >= known[1].expires:
             return None

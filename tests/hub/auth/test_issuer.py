@@ -281,6 +281,15 @@ async def test_a_client_is_told_where_tokens_come_from(app: App, issuer: Issuer)
     assert 'error="insufficient_scope", scope="play", resource_metadata="' in challenge
 
 
+async def test_a_challenge_is_one_header_whatever_was_asked_for(app: App) -> None:
+    answer = await Asking(app).rpc('/environments/"x"\r\nset-cookie: a=b, \u00e9/mcp', "ping")
+    challenge = answer.headers["www-authenticate"]
+    assert answer.status == 401
+    assert challenge.isascii()
+    assert challenge.isprintable()
+    assert challenge.count('"') == 4
+
+
 class Kept:
     """A client's memory."""
 
