@@ -89,10 +89,10 @@ class EnvironmentRecord(Record, frozen=True, kw_only=True):
     tasks: int = 0
     difficulties: Mapping[str, int] = msgspec.field(default_factory=dict)
     """How many of its tasks have which difficulty."""
-    tools_called: int = 0
-    """How many tools some oracle calls."""
-    tables_changed: int = 0
-    """How many tables some oracle changes."""
+    tools_called: int | None = None
+    """How many tools some oracle calls, where that is known."""
+    tables_changed: int | None = None
+    """How many tables some oracle changes, where that is known."""
     gates: tuple[Gate, ...] = ()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 _DARK: Final = "#2f5d8a"
 _LIGHT: Final = "#c9d8e8"
 _INK: Final = "#1d2733"
+_MOST_BINS: Final = 30
 _DIFFICULTIES: Final = ("easy", "medium", "hard", "expert")
 _NOT_FOR_A_PAGE: Final = re.compile(
     r"<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>", re.DOTALL
@@ -44,16 +46,27 @@ def plots(
     if len(passed) > 1:
         for what in ("tables", "tools", "rows", "tasks"):
             values = [getattr(record, what) for record in passed]
-            drawn.append(_histogram(what, values, f"{what} of an environment"))
+            drawn.append(_histogram(what, values, _bins(values), f"{what} of an environment"))
     if diversity is not None and diversity.nearest:
         title = "similarity to the nearest environment"
-        drawn.append(_histogram("nearest", diversity.nearest, title))
+        twentieths = [step / 20 for step in range(21)]
+        drawn.append(_histogram("nearest", diversity.nearest, twentieths, title))
     return drawn
 
 
-def _histogram(name: str, values: Sequence[float], title: str) -> str:
+def _bins(values: Sequence[int]) -> Sequence[float]:
+    """Edges between whole numbers, at most some thirty of them."""
+    least, most = min(values), max(values)
+    width = max(1, math.ceil((most - least + 1) / _MOST_BINS))
+    return [least - 0.5 + width * step for step in range((most - least) // width + 2)]
+
+
+def _histogram(name: str, values: Sequence[float], bins: Sequence[float], title: str) -> str:
     def draw(axes: Axes) -> None:
-        axes.hist(values, bins=min(20, max(3, len({*values}))), color=_DARK, edgecolor="white")
+        axes.hist(values, bins=list(bins), color=_DARK, edgecolor="white")
+        axes.yaxis.set_major_locator(_whole())
+        if bins[-1] > 1:
+            axes.xaxis.set_major_locator(_whole())
         axes.set_title(title)
 
     return _svg(name, draw)

@@ -64,10 +64,11 @@ class Section(NamedTuple):
     """Each with where it was."""
 
 
-def write_report(folder: Path) -> Path:
+def write_report(folder: Path, name: str = "") -> Path:
     """Write ``report.md`` and ``report.html`` into the folder of a run; the latter's path.
 
-    Raises ``RecordInvalid`` where there is no record, and ``PlotsUnavailable`` without matplotlib.
+    ``name`` stands in the title, by default that of the folder. Raises ``RecordInvalid`` where
+    there is no record, and ``PlotsUnavailable`` without matplotlib.
     """
     from environments.synthesis.plots import plots
 
@@ -75,9 +76,10 @@ def write_report(folder: Path) -> Path:
     diversity = _diversity(folder)
     sections = list(_sections(records, _spent(folder), diversity))
     figures = plots(records, funnel(records), diversity)
-    _write(folder / MARKDOWN, _markdown(folder.name, sections))
+    name = name or folder.name
+    _write(folder / MARKDOWN, _markdown(name, sections))
     path = folder / HTML
-    _write(path, _html(folder.name, sections, figures))
+    _write(path, _html(name, sections, figures))
     return path
 
 
@@ -93,7 +95,8 @@ def _sections(
     yield Section("Environments", table=Table(_ENVIRONMENT, [_row(one) for one in passed]))
     if diversity is not None:
         yield _diverse(diversity)
-    yield Section("Gates", table=Table(("gate", "passed", "noted or failed"), _gates(passed)))
+    if gates := _gates(passed):
+        yield Section("Gates", table=Table(("gate", "passed", "noted or failed"), gates))
     lost = [
         (one, stage, what) for one in records for stage in one.stages for what in stage.rejected
     ]
@@ -157,10 +160,14 @@ def _row(one: EnvironmentRecord) -> Sequence[object]:
         one.rows,
         one.tasks,
         difficulties,
-        f"{one.tools_called} of {one.tools}",
-        f"{one.tables_changed} of {one.tables}",
+        _share(one.tools_called, one.tools),
+        _share(one.tables_changed, one.tables),
         sum(len(stage.repairs) for stage in one.stages),
     )
+
+
+def _share(some: int | None, every: int) -> str:
+    return "" if some is None else f"{some} of {every}"
 
 
 def _gates(records: Sequence[EnvironmentRecord]) -> list[Sequence[object]]:

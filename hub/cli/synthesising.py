@@ -112,9 +112,11 @@ def synth(
 def _from_blueprints(
     into: Path, count: int, seed: int, jobs: int, domain: list[str] | None
 ) -> None:
-    """Figures are written to .synth/report.json in the folder."""
+    """Figures are written to .synth/ in the folder: report.json, and a page to look at."""
     from environments.synthesis.blueprints import blueprints
+    from environments.synthesis.offline.recorded import write_made
     from environments.synthesis.offline.running import NOTES, Request, report_of, synthesise
+    from environments.synthesis.report import write_report
 
     request = Request(seed=seed, domains=tuple(domain or blueprints()))
     with progress("environments", count) as advance:
@@ -127,10 +129,13 @@ def _from_blueprints(
         every = synthesise(request, count, into, jobs, told)
     report = report_of(every)
     (into / NOTES / "report.json").write_bytes(msgspec.json.format(msgspec.json.encode(report)))
+    write_made(into / NOTES, every)
+    page = write_report(into / NOTES, into.resolve().name)
     median = report["median"]
     say(
         f"{report['passed']} of {count} environments pass; median: {median['tables']} tables, "
         f"{median['tools']} tools, {median['rows']} rows, {median['tasks']} tasks"
     )
+    say(f"the report is {page}")
     if report["passed"] < count:
         raise typer.Exit(1)
