@@ -55,8 +55,8 @@ def plots(
 
 
 def _bins(values: Sequence[int]) -> Sequence[float]:
-    """Edges between whole numbers, at most some thirty of them."""
-    least, most = min(values), max(values)
+    """Edges between whole numbers, one beyond either end, at most some thirty of them."""
+    least, most = min(values) - 1, max(values) + 1
     width = max(1, math.ceil((most - least + 1) / _MOST_BINS))
     return [least - 0.5 + width * step for step in range((most - least) // width + 2)]
 
