@@ -278,9 +278,10 @@ def test_what_finished_is_followed(hub: Hub) -> None:
     assert [event.id for event in islice(hub.events(last), 3)] == ids
 
 
-def test_not_a_hub(running: Served) -> None:
+def test_not_a_hub() -> None:
+    page = httpx2.MockTransport(lambda _: httpx2.Response(404, text="<h1>Not Found</h1>"))
     with (
-        Hub(f"{running.address}/nowhere", patience_seconds=0) as hub,
+        Hub("http://elsewhere", patience_seconds=0, transport=page) as hub,
         pytest.raises(HubError) as caught,
     ):
         hub.environments()
