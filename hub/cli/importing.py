@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
+from environments.importers import IMPORTERS
 from hub.cli.output import complain, note, say, table
 from hub.cli.progress import progress
 from hub.settings import Settings
@@ -29,7 +30,7 @@ def register(app: typer.Typer) -> None:
 
 
 def import_packs(
-    kind: Annotated[str, typer.Argument(help="The format; see docs/importing.md.")],
+    kind: Annotated[str, typer.Argument(help=f"The format: {', '.join(IMPORTERS)}.")],
     path: Annotated[Path, typer.Argument(help="The file or folder that holds the environments.")],
     into: Annotated[Path, typer.Option(help="The folder the packs are written into.")],
     only: Annotated[
