@@ -232,7 +232,8 @@ class Catalogue:
         """Take an environment for broken from now on: nobody could open it."""
         self.invalid[self._paths[name]] = error
 
-    def _read(self, name: str) -> Pack:
+    def find(self, name: str) -> Path:
+        """The folder of the pack of that name; nothing in it is read. Raises what ``get`` does."""
         path = self._paths.get(name)
         for broken, error in tuple(self.invalid.items()):
             if broken == path or (path is None and broken.name == name):
@@ -241,6 +242,10 @@ class Catalogue:
             raise UnknownEnvironment(
                 f"there is no environment {name!r}", hint=near(name, self.names())
             )
+        return path
+
+    def _read(self, name: str) -> Pack:
+        path = self.find(name)
         try:
             pack = read_pack(path)
             pack = self._mounted(pack) if pack.spec.environments else pack

@@ -74,6 +74,7 @@ class Environments:
         found = self._open.get(name)
         if found is not None:
             return found
+        self.catalogue.find(name)
         async with self._locks.setdefault(name, anyio.Lock()):
             found = self._open.get(name)
             if found is None:
