@@ -162,6 +162,7 @@ async def test_tasks_are_scored_by_the_originals_verifiers(environments: Environ
 async def test_other_styles_of_code_run_too(environments: Environments) -> None:
     library = await environments.get(LIBRARY)
     lend = next(name for name in library.tools if name.startswith("books_lend"))
+    assert {name for name, tool in library.tools.items() if tool.read_only} == {"searchBooks"}
     episode = await Episode.start(library)
     first = await episode.call(lend, {"book_id": 7, "member": "Ben", "days": 7, "note": "soon"})
     assert first.result == {"due": "2026-01-12", "note": "soon"}

@@ -116,8 +116,6 @@ class Connection:
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
         self.isolation_level: str | None = ""
-        self.row_factory: Callable[..., Any] | None = None
-        self.total_changes = 0
 
     def cursor(self, *_: object) -> Cursor:
         return Cursor(self)

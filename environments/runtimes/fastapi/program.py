@@ -240,13 +240,17 @@ async def _entered(lifespan: AbstractAsyncContextManager[Any]) -> Mapping[str, A
 
 def _reading(app: FastAPI) -> frozenset[str]:
     """The paths whose GET handler changes no row, as far as its code and what it calls tell."""
+    from fastapi import routing
+
+    # Where an application keeps included routers whole, this tells the routes in them.
+    routes: Iterator[Any] = getattr(routing, "iter_route_contexts", iter)(app.routes)
     found = set()
-    for route in app.routes:
+    for route in routes:
         dependant = getattr(route, "dependant", None)
         if dependant is not None and "GET" in (getattr(route, "methods", None) or ()):
             calls = [dependant.call, *_dependencies(dependant)]
             if not any(_saves(call, set()) for call in calls):
-                found.add(str(getattr(route, "path", "")))
+                found.add(str(route.path_format))
     return frozenset(found)
 
 
