@@ -175,6 +175,29 @@ async def test_the_first_token_closes_a_hub_that_runs(tmp_path: Path) -> None:
         assert not hub.gate.open, "a hub without any token left is no open hub"
 
 
+async def test_what_is_anns_is_anns_after_a_restart(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path, packs=(PACKS / "shop",), shipped=False)
+    file = TokenFile(tmp_path / "tokens.json")
+    ann, bob = (file.create(name, name, ["play", "rollout", "train"]) for name in ("ann", "bob"))
+    shop = {"environment": "shop", "task": "buy-tea"}
+    async with Hub.open(settings) as hub:
+        asking = Asking(App(hub), ann)
+        live = (await asking.made("/v1/episodes", shop))["id"]
+        group = (await asking.made("/v1/groups", {**shop, "size": 2}))["id"]
+        await asking.made("/v1/schedules/mine", {"fixed": 3}, "PUT")
+        session = await asking.session("/environments/shop/mcp")
+    async with Hub.open(settings) as hub:
+        app = App(hub)
+        for path in (f"/v1/episodes/{live}", f"/v1/groups/{group}", "/v1/schedules/mine"):
+            assert (await Asking(app, ann).ask("GET", path)).status == 200, path
+            assert (await Asking(app, bob).ask("GET", path)).status == 404, path
+        for secret, status in ((bob, 404), (ann, 200)):
+            ping = await Asking(app, secret).rpc(
+                "/environments/shop/mcp", "ping", mcp_session_id=session
+            )
+            assert ping.status == status
+
+
 # --- what ends with a token ------------------------------------------------------------------
 
 
