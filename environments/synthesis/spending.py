@@ -85,7 +85,15 @@ class Spending:
         whole = content[: content.rfind(b"\n") + 1]  # without a line that was cut off
         if whole != content:
             self._path.write_bytes(whole)
-        self.every = [msgspec.json.decode(line, type=Spent) for line in whole.splitlines()]
+        self.every = [
+            self._counted(msgspec.json.decode(line, type=Spent)) for line in whole.splitlines()
+        ]
+
+    def _counted(self, spent: Spent) -> Spent:
+        """With its cost, also where nobody knew it then."""
+        if self.priced is None or spent.usd is not None:
+            return spent
+        return msgspec.structs.replace(spent, usd=self.priced(spent.usage))
 
     @property
     def usd(self) -> float | None:
@@ -128,8 +136,7 @@ class Spending:
 
     def add(self, spent: Spent) -> None:
         """Write down an answer."""
-        if self.priced is not None:
-            spent = msgspec.structs.replace(spent, usd=self.priced(spent.usage))
+        spent = self._counted(spent)
         with self._path.open("ab") as file:
             file.write(msgspec.json.encode(spent) + b"\n")
         self.every.append(spent)

@@ -55,7 +55,7 @@ async def make(bench: Bench) -> Product:
         if lost:
             rejected += [Rejection(what=task, reason=reason) for task, reason in lost.items()]
             judged = _without(judged, {*lost})
-        elif code:
+        elif code or bench.members:
             raise NotMade([_told(finding) for finding in failed], repairs)
         else:
             code, repairs = await _mended(bench, full, failed)
@@ -129,15 +129,20 @@ async def _mended(bench: Bench, full: Draft, failed: Sequence[Finding]) -> tuple
 
 
 def _publish(bench: Bench, draft: Draft) -> str:
-    """Put the pack in its place, whole, and return its digest."""
-    part = bench.run / "finished" / draft.spec.name
+    """Put the pack in its place, whole, and return its digest. Raises ``NotMade`` where a pack
+    stands that this run has not made."""
+    name = draft.spec.name
+    part, place = bench.run / "finished" / name, bench.packs / name
     shutil.rmtree(part, ignore_errors=True)
     draft.write(part)
-    place = bench.packs / draft.spec.name
+    digest = pack_digest(part)
     if place.exists():
+        before = bench.run / "environments" / name / FILE
+        if not before.exists() and pack_digest(place) != digest:
+            raise NotMade([f"{place} is there already, and not of this run"])
         shutil.rmtree(place)
     part.rename(place)
-    return pack_digest(place)
+    return digest
 
 
 async def _summary(

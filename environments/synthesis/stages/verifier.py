@@ -117,8 +117,10 @@ async def _judged(
         answer=solved.answer,
         difficulty=solved.difficulty,
     )
-    place = environment.with_tasks([bare])
-    built = await construct(place, bare)
+    try:
+        built = await construct(environment.with_tasks([bare]), bare)
+    except PackInvalid as error:  # what an answer refers to may be elsewhere under another seed
+        raise NotMade([f"with other ids and a later clock: {error}"]) from error
     question = prompt(
         "verifier",
         task=solved.id,

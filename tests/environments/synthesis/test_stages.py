@@ -169,6 +169,26 @@ async def test_courtesies_code_and_tools_that_only_the_gate_finds_wrong(
     assert "len(note) > 150" in (files / "tools.py").read_text(), "the stage's file is as it was"
 
 
+async def test_a_pack_that_somebody_else_made_is_left_alone(
+    place: Workshop, tmp_path: Path
+) -> None:
+    """Though the name was free when the run began."""
+    run = Place(tmp_path, place)
+    theirs = tmp_path / "tool-library"
+
+    def late(question: str) -> str | None:
+        if found(r"^Stage: (\S+)$", question) == "verifier":
+            theirs.mkdir(exist_ok=True)
+            (theirs / "environment.toml").write_text("theirs")
+        return None
+
+    run.said = Recorded(late)
+    (record,) = await run.run(RunFolder.begin(tmp_path / "runs" / "one", LIBRARY))
+    assert record.outcome == "rejected"
+    assert "not of this run" in record.reason
+    assert (theirs / "environment.toml").read_text() == "theirs"
+
+
 # --- models ----------------------------------------------------------------------------------
 
 
@@ -227,10 +247,14 @@ async def test_no_more_is_asked_at_once_than_the_budget_bears(tmp_path: Path) ->
     assert spending.usd == 6.0
     again = Spending(tmp_path, prices.of, 10.0)
     assert again.usd == 6.0, "it is on disk"
+    with (tmp_path / "spending.jsonl").open("a") as file:
+        file.write('{"stage": "test", "usage": {"completion_tokens": 2}}\n')
+    assert Spending(tmp_path, None, None).usd is None
+    assert Spending(tmp_path, prices.of, 10.0).usd == 8.0, "what had no price then has one now"
     (tmp_path / "spending.jsonl").write_bytes(
         (tmp_path / "spending.jsonl").read_bytes() + b'{"stage": "cut o'
     )
-    assert Spending(tmp_path, prices.of, 10.0).usd == 6.0
+    assert Spending(tmp_path, prices.of, 10.0).usd == 8.0
 
 
 def test_prices() -> None:
