@@ -1,0 +1,126 @@
+"""A seed bank: lots are kept cold, tested for life, drawn from only while enough is left, regrown."""
+
+from environments.synthesis.blueprint import (
+    Action,
+    Attribute,
+    Blueprint,
+    Entity,
+    Feature,
+    add,
+    arg,
+    choice,
+    code,
+    day,
+    drop,
+    email,
+    flag,
+    integer,
+    made,
+    need,
+    put,
+    put_all,
+    ref,
+    the,
+    via,
+    when,
+)  # fmt: skip
+from environments.synthesis.blueprints.features import (
+    documents,
+    inspections,
+    notes,
+    reminders,
+    staff,
+    tags,
+)
+
+_KEPT = need("lot.state == 'stored'", "NOT_STORED", "lot {lot.number} is {lot.state}")
+
+BLUEPRINT = Blueprint(
+    domain="seed_bank",
+    titles=("{city} Seed Bank", "The {surname} Gene Bank"),
+    summary="Store lots of seed, test and regrow them, and send what partners ask for.",
+    role="You are the curator on duty at {title}.",
+    words={"genus": ("Avena", "Vicia", "Lupinus", "Beta", "Daucus", "Cicer", "Linum", "Papaver", "Secale", "Malva"),
+           "epithet": ("montana", "littoralis", "sylvestris", "rubra", "alpina", "pratensis", "minor", "gracilis")},
+    constants={"RESERVE": (500, 800, 1000), "LOWEST_LIFE": (60, 70, 75), "TEST_SEEDS": (50, 100)},
+    entities=(
+        Entity("species", (
+            Attribute("name", made("{genus} {epithet}")), Attribute("status", choice("common", "endangered", "extinct"), before=True), Attribute("needs_degrees", integer(-25, 4), least="most cold-loving", most="least cold-loving", doc="temperature needed"),
+            Attribute("family", choice("Poaceae", "Fabaceae", "Apiaceae", "Malvaceae"), after="of the {} family", chance=0.7),
+        ), rows=(18, 26), plural="species", label="name", said="{}", creatable=True),
+        Entity("vault", (
+            Attribute("name", code("V-##")), Attribute("degrees", integer(-28, 2), least="coldest", most="warmest"), Attribute("shelves", integer(6, 14), least="smallest", most="largest", unit="shelves"), Attribute("sealed", flag(0.12), given=False),
+        ), rows=(6, 9), label="name", said="vault {}"),
+        Entity("lot", (
+            Attribute("number", code("LOT-####")), Attribute("species", ref("species"), after="of {}"), Attribute("vault", ref("vault"), after="in {}"), Attribute("seeds", integer(200, 9000, 50), least="smallest", most="largest", unit="seeds"),
+            Attribute("life", integer(35, 100), least="weakest", most="most vital", given=False, start=0, doc="share alive in percent"), Attribute("harvested", integer(1992, 2024), least="oldest", most="youngest", doc="year of harvest"), Attribute("state", choice("stored", "regrowing", "exhausted"), before=True, given=False),
+        ), rows=(46, 64), label="number", said="lot {}"),
+        Entity("partner", (
+            Attribute("name", made("{city} Botanic Garden", "{surname} Institute")), Attribute("country", choice("Norway", "Kenya", "Peru", "India", "Spain"), after="in {}"), Attribute("email", email(), editable=True), Attribute("signed_on", day(-2000, 100, missing=0.25), given=False, doc="day of the agreement"),
+        ), rows=(14, 20), label="name", creatable=True),
+        Entity("shipment", (
+            Attribute("partner", ref("partner"), after="to {}"), Attribute("lot", ref("lot"), after="from {}"), Attribute("seeds", integer(50, 600, 50), least="smallest", most="largest", unit="seeds"), Attribute("asked_on", day(-60, 0), least="oldest", most="latest"), Attribute("state", choice("requested", "sent", "refused"), before=True),
+        ), rows=(30, 44)),
+        Entity("test", (
+            Attribute("lot", ref("lot"), after="of {}"), Attribute("sown_on", day(-50, -1), least="oldest", most="latest"), Attribute("sprouted", integer(20, 100), least="worst", most="best", doc="share sprouted in percent"), Attribute("state", choice("running", "read"), before=True),
+        ), rows=(26, 38), noun="germination test"),
+    ),
+    settle=(
+        "UPDATE vaults SET shelves = max(shelves, (SELECT count(*) FROM lots WHERE vault_id = vaults.id AND state = 'stored'))",
+        "UPDATE species SET needs_degrees = max(needs_degrees, coalesce((SELECT max(v.degrees) FROM lots l JOIN vaults v ON v.id = l.vault_id WHERE l.species_id = species.id AND l.state = 'stored'), needs_degrees))",
+        "UPDATE lots SET seeds = 0 WHERE state = 'exhausted'",
+        "UPDATE tests SET state = 'read' WHERE state = 'running' AND (id NOT IN (SELECT min(id) FROM tests WHERE state = 'running' GROUP BY lot_id) OR lot_id NOT IN (SELECT id FROM lots WHERE state = 'stored'))",
+        "UPDATE tests SET sprouted = 0 WHERE state = 'running'",
+    ),
+    invariants=(
+        "SELECT v.id FROM vaults v WHERE v.shelves < (SELECT count(*) FROM lots WHERE vault_id = v.id AND state = 'stored')",
+        "SELECT l.id FROM lots l JOIN vaults v ON v.id = l.vault_id JOIN species s ON s.id = l.species_id WHERE l.state = 'stored' AND v.degrees > s.needs_degrees",
+        "SELECT id FROM lots WHERE seeds < 0",
+        "SELECT lot_id FROM tests WHERE state = 'running' GROUP BY lot_id HAVING count(*) > 1",
+    ),
+    actions=(
+        Action("store_lot", "Take a new lot into a vault that is cold enough.", (the("species"), the("vault"), arg("number", code("LOT-####"), "the number it gets"), arg("seeds", integer(500, 6000, 100), "how many seeds"), arg("harvested", integer(2015, 2025), "the year of harvest")),
+               (need("not exists(lot, number=number)", "NUMBER_TAKEN", "there is a lot {number}"), need("not vault.sealed", "VAULT_SEALED", "{vault.name} is sealed"), need("vault.degrees <= species.needs_degrees", "TOO_WARM", "{species.name} needs {species.needs_degrees} degrees, {vault.name} has {vault.degrees}"),
+                need("count(lot, vault_id=vault.id, state='stored') < vault.shelves", "VAULT_FULL", "{vault.name} has {vault.shelves} shelves"), add("lot", number="number", species_id="species.id", vault_id="vault.id", seeds="seeds", life="100", harvested="harvested", state="'stored'")),
+               asks=("store {seeds} seeds of {species}, harvested in {harvested}, in {vault} as {number}", "take in {number}: {seeds} seeds of {species} harvested in {harvested}, for {vault}"), policy="A lot lies in a vault at least as cold as its species needs; a vault has one lot a shelf."),
+        Action("move_lot", "Move a lot to another vault.", (the("lot"), the("vault"), via("species", "lot.species_id")),
+               (_KEPT, need("lot.vault_id != vault.id", "THERE_ALREADY", "it lies there"), need("not vault.sealed", "VAULT_SEALED", "{vault.name} is sealed"), need("vault.degrees <= species.needs_degrees", "TOO_WARM", "{species.name} needs {species.needs_degrees} degrees"), need("count(lot, vault_id=vault.id, state='stored') < vault.shelves", "VAULT_FULL", "{vault.name} has {vault.shelves} shelves"), put("lot", vault_id="vault.id")),
+               asks=("move {lot} to {vault}", "bring {lot} over to {vault}")),
+        Action("sow_test", "Take seeds for a germination test.", (the("lot"),), (_KEPT, need("not exists(test, lot_id=lot.id, state='running')", "TEST_RUNNING", "a test of it is running"), need("lot.seeds >= TEST_SEEDS", "TOO_FEW_SEEDS", "{lot.seeds} seeds are left"), put("lot", seeds="lot.seeds - TEST_SEEDS"), add("test", lot_id="lot.id", sown_on="today()", sprouted="0", state="'running'")),
+               asks=("sow a germination test of {lot}", "start testing {lot}"), policy="A test takes {TEST_SEEDS} seeds; a lot has one test at a time."),
+        Action("read_test", "Read a running test; its result is the life of the lot.", (the("test"), via("lot", "test.lot_id"), arg("sprouted", integer(20, 100), "percent that sprouted")),
+               (need("test.state == 'running'", "ALREADY_READ", "it was read"), need("sprouted <= 100", "ABOVE_HUNDRED", "that is more than all"), put("test", sprouted="sprouted", state="'read'"), put("lot", life="sprouted")), asks=("read {test}: {sprouted} percent sprouted", "enter {sprouted} percent for {test}")),
+        Action("request_shipment", "Enter what a partner asks for.", (the("partner"), the("lot"), arg("seeds", integer(50, 600, 50), "how many seeds")),
+               (need("partner.signed_on is not None and partner.signed_on <= today()", "NO_AGREEMENT", "{partner.name} has no agreement in force"), _KEPT, need("not exists(shipment, partner_id=partner.id, lot_id=lot.id, state='requested')", "REQUESTED_ALREADY", "that is requested"), add("shipment", partner_id="partner.id", lot_id="lot.id", seeds="seeds", asked_on="today()", state="'requested'")),
+               asks=("enter a request of {partner} for {seeds} seeds from {lot}", "note that {partner} asks for {seeds} seeds of {lot}"), policy="Only partners with an agreement in force ask for seeds."),
+        Action("send_shipment", "Send a requested shipment, if the lot is alive and enough stays.", (the("shipment"), via("lot", "shipment.lot_id")),
+               (need("shipment.state == 'requested'", "NOT_REQUESTED", "it is {shipment.state}"), _KEPT, need("lot.life >= LOWEST_LIFE", "TOO_WEAK", "{lot.life} percent are alive"), need("lot.seeds - shipment.seeds >= RESERVE", "RESERVE_TOUCHED", "{lot.seeds} seeds are left, {RESERVE} stay"), put("shipment", state="'sent'"), put("lot", seeds="lot.seeds - shipment.seeds")),
+               asks=("send {shipment}", "ship {shipment}"), policy="{RESERVE} seeds stay in every lot; lots under {LOWEST_LIFE} percent alive are not sent."),
+        Action("refuse_shipment", "Refuse a requested shipment.", (the("shipment"),), (need("shipment.state == 'requested'", "NOT_REQUESTED", "it is {shipment.state}"), put("shipment", state="'refused'")), asks=("refuse {shipment}", "turn {shipment} down")),
+        Action("sign_agreement", "Enter a partner's agreement as signed today.", (the("partner"),), (need("partner.signed_on is None", "ALREADY_SIGNED", "it is from {partner.signed_on}"), put("partner", signed_on="today()")), asks=("enter the agreement of {partner} as signed today",), chance=0.7),
+    ),
+    features=(
+        Feature("regrowing", entities=(
+            Entity("field", (Attribute("name", made("{street} field")), Attribute("plots", integer(2, 6), least="smallest", most="largest", unit="plots"), Attribute("fallow", flag(0.2), editable=True)), rows=(5, 8), label="name", said="the {}"),
+            Entity("planting", (Attribute("lot", ref("lot"), after="of {}"), Attribute("field", ref("field"), after="on {}"), Attribute("sown_on", day(-90, -2), least="oldest", most="latest"), Attribute("state", choice("growing", "harvested"), before=True)), rows=(14, 22))),
+            settle=("UPDATE plantings SET state = 'harvested' WHERE state = 'growing' AND (id NOT IN (SELECT min(id) FROM plantings WHERE state = 'growing' GROUP BY lot_id) OR lot_id NOT IN (SELECT id FROM lots WHERE state = 'regrowing'))", "UPDATE fields SET plots = max(plots, (SELECT count(*) FROM plantings WHERE field_id = fields.id AND state = 'growing'))"),
+            actions=(
+                Action("plant_lot", "Plant a weak lot out to regrow it.", (the("lot"), the("field")), (_KEPT, need("lot.life < LOWEST_LIFE + 15", "STILL_VITAL", "{lot.life} percent are alive"), need("not field.fallow", "FALLOW", "{field.name} lies fallow"), need("count(planting, field_id=field.id, state='growing') < field.plots", "FIELD_FULL", "{field.name} has {field.plots} plots"), put("lot", state="'regrowing'"), add("planting", lot_id="lot.id", field_id="field.id", sown_on="today()", state="'growing'")), asks=("plant {lot} out on {field}", "regrow {lot} on {field}"), policy="Only weak lots are regrown, one to a plot, never on fallow land."),
+                Action("harvest", "Bring a planting in: the lot is stored again, with new seeds.", (the("planting"), via("lot", "planting.lot_id"), via("vault", "lot.vault_id"), arg("seeds", integer(500, 4000, 100), "how many seeds")), (need("planting.state == 'growing'", "HARVESTED_ALREADY", "it was harvested"), need("lot.state == 'regrowing'", "NOT_REGROWING", "lot {lot.number} is {lot.state}"), need("count(lot, vault_id=vault.id, state='stored') < vault.shelves", "VAULT_FULL", "{vault.name} has no shelf"), put("planting", state="'harvested'"), put("lot", state="'stored'", seeds="lot.seeds + seeds", life="95")), asks=("harvest {planting}: {seeds} seeds", "bring in {seeds} seeds from {planting}")),
+            )),
+        Feature("duplicates", entities=(Entity("duplicate", (Attribute("lot", ref("lot"), after="of {}"), Attribute("partner", ref("partner"), after="at {}"), Attribute("seeds", integer(100, 500, 50), most="largest", least="smallest", unit="seeds"), Attribute("laid_on", day(-800, -20), least="oldest", most="latest")), rows=(18, 28)),),
+                constants={"COPIES": (1, 2)},
+                settle=("DELETE FROM duplicates WHERE id NOT IN (SELECT min(id) FROM duplicates GROUP BY lot_id)",),
+                actions=(Action("lay_duplicate", "Lay a safety duplicate with a partner.", (the("lot"), the("partner"), arg("seeds", integer(100, 500, 50), "how many seeds")), (_KEPT, need("not exists(duplicate, lot_id=lot.id, partner_id=partner.id)", "LAID_ALREADY", "{partner.name} has one"), need("count(duplicate, lot_id=lot.id) < COPIES", "ENOUGH_DUPLICATES", "it has {COPIES} already"), need("lot.seeds - seeds >= RESERVE", "RESERVE_TOUCHED", "{lot.seeds} seeds are left"), put("lot", seeds="lot.seeds - seeds"), add("duplicate", lot_id="lot.id", partner_id="partner.id", seeds="seeds", laid_on="today()")), asks=("lay a duplicate of {seeds} seeds of {lot} with {partner}", "send {partner} a safety duplicate of {lot}, {seeds} seeds"), policy="A lot has {COPIES} safety duplicates at most."),
+                         Action("recall_duplicate", "Take a duplicate back into its lot.", (the("duplicate"), via("lot", "duplicate.lot_id")), (_KEPT, put("lot", seeds="lot.seeds + duplicate.seeds"), drop("duplicate")), asks=("recall {duplicate}", "take {duplicate} back")))),
+        Feature("permits", entities=(Entity("permit", (Attribute("partner", ref("partner"), after="of {}"), Attribute("species", ref("species"), after="for {}"), Attribute("ends_on", day(-60, 300), least="earliest ending", most="latest ending"), Attribute("state", choice("valid", "revoked"), before=True)), rows=(22, 32)),),
+                extends={"request_shipment": (need("not exists(permit, partner_id=partner.id, species_id=lot.species_id, state='revoked')", "PERMIT_REVOKED", "the permit for that species was revoked"),)},
+                actions=(Action("issue_permit", "Issue a permit for an endangered species.", (the("partner"), the("species"), arg("ends_on", day(30, 300), "the last day")), (need("species.status == 'endangered'", "NO_PERMIT_NEEDED", "{species.name} is {species.status}"), need("ends_on > today()", "DAY_PASSED", "{ends_on} is not ahead"), need("not exists(permit, partner_id=partner.id, species_id=species.id, state='valid')", "HAS_PERMIT", "{partner.name} has one"), add("permit", partner_id="partner.id", species_id="species.id", ends_on="ends_on", state="'valid'")), asks=("issue a permit for {species} to {partner} until {ends_on}", "give {partner} a permit for {species}, ending on {ends_on}"), policy="Permits are for endangered species; a revoked one bars from asking."),
+                         Action("revoke_permit", "Revoke a valid permit.", (the("permit"),), (need("permit.state == 'valid'", "NOT_VALID", "it is revoked"), put("permit", state="'revoked'"), put_all("shipment", {"partner_id": "permit.partner_id", "state": "'requested'"}, state="'refused'")), asks=("revoke {permit}",), policy="When a permit is revoked, all that its partner has requested is refused."))),
+        Feature("sealing", actions=(Action("seal_vault", "Seal a vault that is nearly full.", (the("vault"),), (need("not vault.sealed", "ALREADY_SEALED", "it is sealed"), need("count(lot, vault_id=vault.id, state='stored') * 2 >= vault.shelves", "TOO_EMPTY", "half of it is empty"), put("vault", sealed="1")), asks=("seal {vault}",), policy="A vault less than half full is not sealed."), Action("open_vault", "Open a sealed vault.", (the("vault"),), (need("vault.sealed", "NOT_SEALED", "it is open"), put("vault", sealed="0")), asks=("open {vault}", "break the seal of {vault}")))),
+        Feature("discarding", entities=(Entity("loss", (Attribute("lot", ref("lot")), Attribute("cause", choice("mould", "insects", "frost", "age")), Attribute("seeds", integer(10, 900)), Attribute("noted_on", day(-300, -1))), rows=(12, 20), log=True, plural="losses"),),
+                actions=(Action("note_loss", "Note seeds lost to a cause; a lot without any is exhausted.", (the("lot"), arg("cause", choice("mould", "insects", "frost", "age"), "why"), arg("seeds", integer(50, 800, 50), "how many")), (_KEPT, need("seeds <= lot.seeds", "MORE_THAN_THERE", "{lot.seeds} are left"), add("loss", lot_id="lot.id", cause="cause", seeds="seeds", noted_on="today()"), put("lot", seeds="lot.seeds - seeds"), when("seeds == lot.seeds", put("lot", state="'exhausted'"))), asks=("note a loss of {seeds} seeds in {lot} to {cause}", "write {seeds} seeds of {lot} off, lost to {cause}"), policy="A lot whose last seeds are lost is exhausted."),
+                         Action("discard_lot", "Discard a lot of a common species that is nearly dead.", (the("lot"), via("species", "lot.species_id")), (_KEPT, need("species.status == 'common'", "NOT_COMMON", "{species.name} is {species.status}"), need("lot.life < 50", "STILL_ALIVE", "{lot.life} percent are alive"), put("lot", state="'exhausted'", seeds="0"), put_all("shipment", {"lot_id": "lot.id", "state": "'requested'"}, state="'refused'")), asks=("discard {lot}", "throw {lot} away"), policy="Only common species are discarded, once less than half is alive."))),
+        notes("partner", "asks in spring only", "has its own cold room", "pays the freight", "needs papers in French"), tags("species", "wild relative", "medicinal", "fodder", "heirloom", "dye plant"), documents("lot"), reminders("lot"), staff("lot", "curator", "technician", "botanist"), inspections("vault"),
+    ),
+)
