@@ -12,6 +12,7 @@ from pathlib import Path
 from hub.errors import DataDirLocked, DataDirUnusable
 
 SECRET_BYTES = 32
+ELSEWHERE = "give another data directory (ENVHUB_DATA_DIR, or --data-dir of `envhub serve`)"
 
 
 class DataDir:
@@ -23,7 +24,7 @@ class DataDir:
         except OSError as error:
             raise DataDirUnusable(
                 f"cannot use {root} as data directory: {error.strerror}",
-                hint="give another with --data-dir or ENVHUB_DATA_DIR",
+                hint=ELSEWHERE,
             ) from error
         self.root = root
         self.snapshots = root / "snapshots"
@@ -44,7 +45,7 @@ class DataDir:
                 file.seek(0)
                 raise DataDirLocked(
                     f"{self.root} is in use by another hub (process {file.read().strip() or '?'})",
-                    hint="stop that hub, or give this one another --data-dir",
+                    hint=f"stop that hub, or {ELSEWHERE}",
                 ) from None
             file.truncate(0)
             file.write(str(os.getpid()))

@@ -32,7 +32,15 @@ from hub.ledger.index import (
     parked,
     standing,
 )
-from hub.ledger.schema import APPEND, DOCUMENT, FORMAT, LIVE, PUT_ROW, SCHEMA, SELECT, UPGRADES
+from hub.ledger.schema import (
+    APPEND,
+    DOCUMENT,
+    LIVE,
+    PUT_ROW,
+    SELECT,
+    prepare,
+    require_begun,
+)
 from hub.ledger.writer import GroupWriter
 
 COMPRESS_FROM_BYTES = 512
@@ -93,6 +101,7 @@ class Ledger:
     @asynccontextmanager
     async def open(cls, path: Path, *, busy_seconds: float = 5.0) -> AsyncIterator[Ledger]:
         """Open or make the ledger at ``path``. Raises ``LedgerDamaged`` if it is none of ours."""
+        require_begun(path)
         with closing(
             sqlite3.connect(
                 path, timeout=busy_seconds, isolation_level=None, check_same_thread=False
@@ -100,7 +109,7 @@ class Ledger:
         ) as connection:
             async with AsyncExitStack() as stack:
                 try:
-                    _prepare(connection, path)
+                    prepare(connection, path)
                     # who reads waits for no commit: what was acknowledged is there to be read
                     reader = await stack.enter_async_context(
                         aiosqlite.connect(path, timeout=busy_seconds, isolation_level=None)
@@ -379,21 +388,3 @@ def _pack(body: bytes) -> bytes:
 def _unpack(stored: bytes) -> bytes:
     body = stored[1:]
     return zstandard.ZstdDecompressor().decompress(body) if stored[:1] == COMPRESSED else body
-
-
-def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
-    if version == 0 and tables == 0:
-        connection.executescript(f"BEGIN; {SCHEMA} COMMIT;")
-        return
-    while version in UPGRADES:
-        connection.executescript(f"BEGIN IMMEDIATE; {UPGRADES[version]} COMMIT;")
-        version += 1
-    if version != FORMAT:
-        raise LedgerDamaged(
-            f"{path} has ledger format {version}, this hub writes {FORMAT}",
-            hint="give another --data-dir, or run the version that wrote it",
-        )

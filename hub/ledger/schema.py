@@ -6,6 +6,12 @@ rewound, scored, parked or closed; between those, its last record says how many 
 
 from __future__ import annotations
 
+import sqlite3
+from pathlib import Path
+
+from hub.data_dir import ELSEWHERE
+from hub.errors import LedgerDamaged
+
 FORMAT = 4
 
 FIELDS = (
@@ -126,3 +132,32 @@ INSERT INTO episodes ({COLUMNS}) VALUES (?{", ?" * (len(FIELDS) - 1)})
 ON CONFLICT (number) DO UPDATE SET {_CHANGED}
 """
 DOCUMENT = "INSERT OR REPLACE INTO documents (kind, id, tenant, body) VALUES (?, ?, ?, ?)"
+
+
+def require_begun(path: Path) -> None:
+    """Raise ``LedgerDamaged`` for a file that is there and empty: no ledger is, once it is made."""
+    if path.is_file() and not path.stat().st_size:
+        raise LedgerDamaged(
+            f"the ledger {path} is an empty file: something cut it short, or ended its first hub"
+            " before that had written to it",
+            hint="put a copy of it back, or delete it to begin anew",
+        )
+
+
+def prepare(connection: sqlite3.Connection, path: Path) -> None:
+    """Make the tables, or bring them up to date. Raises ``LedgerDamaged`` for another format."""
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+    if version == 0 and tables == 0:
+        connection.executescript(f"BEGIN; {SCHEMA} COMMIT;")
+        return
+    while version in UPGRADES:
+        connection.executescript(f"BEGIN IMMEDIATE; {UPGRADES[version]} COMMIT;")
+        version += 1
+    if version != FORMAT:
+        raise LedgerDamaged(
+            f"{path} has ledger format {version}, this hub writes {FORMAT}",
+            hint=f"{ELSEWHERE}, or run the version that wrote it",
+        )

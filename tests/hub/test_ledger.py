@@ -225,6 +225,15 @@ async def test_damage_is_told_and_not_guessed_around(tmp_path: Path, damage: str
             await ledger.records("ep-a")
 
 
+async def test_an_empty_file_is_no_new_ledger(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite3"
+    path.touch()
+    with pytest.raises(LedgerDamaged, match=r"empty file.*delete it to begin anew"):
+        async with Ledger.open(path):
+            pass
+    assert path.stat().st_size == 0
+
+
 OLDER = """
 DROP INDEX episodes_by_tenant;
 DROP INDEX episodes_by_tenant_and_finish;
