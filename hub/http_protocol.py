@@ -103,6 +103,9 @@ class _Cycle(RequestResponseCycle):
                 await self.flow.drain()
             if self._answer(head, message):
                 return
+        if self.transport.is_closing():  # as for a connection that is known to be lost
+            self.disconnected = True
+        if head is not None:
             await super().send(head)
         await super().send(message)
 

@@ -231,6 +231,8 @@ class LimitedConnection(HttpToolsProtocol):
 
     def _refuse(self, refusal: _Refusal) -> None:
         """End the connection, with this answer unless another is on its way."""
+        if self.transport.is_closing():
+            return
         if self._rests:
             if self._in_head or not self._receiving:  # else there has been an answer
                 self.transport.write(refusal.raw)

@@ -15,7 +15,7 @@ from mcp_types.jsonrpc import (
 )
 
 from environments.errors import EnvhubError
-from hub.errors import NestedTooDeeply, body_of
+from hub.errors import NestedTooDeeply, body_of, status_of
 from hub.telemetry import logger
 
 log = logger("hub.mcp_server")
@@ -122,6 +122,6 @@ def error_of(error: Exception) -> RpcError:
         code = PARSE_ERROR
     if not isinstance(error, EnvhubError):
         log.error("mcp request failed", exc_info=error, **body.details)
-    elif code == INTERNAL_ERROR:
+    elif code == INTERNAL_ERROR and status_of(error) >= 500:
         log.error("mcp request failed", code=error.code, message=str(error))
     return RpcError(code, body.message, msgspec.to_builtins(body))

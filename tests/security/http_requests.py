@@ -107,7 +107,7 @@ class Draws:
     def _request(self) -> bytes:
         chance = self._chance
         path = chance.choice(TARGETS) if chance.random() < 0.3 else chance.choice(self._paths)
-        known = chance.choice(self._known.ids) if self._known.ids else "ep-1"
+        known = chance.choice(self._known.episodes)
         path = path.replace("{id}", known).replace("{name}", "shop").replace("{task}", "buy-tea")
         version = chance.choice(("HTTP/1.1",) * 6 + ("HTTP/1.0", "HTTP/2.0", "HTTP/0.9", ""))
         head = f"{chance.choice(VERBS)} {path} {version}".encode("latin-1")

@@ -100,7 +100,7 @@ class Draws:
         message: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": params}
         if not method.startswith("notifications/"):
             message["id"] = chance.choice((1, "a", 2**62))
-        if chance.random() < 0.6:
+        if chance.random() < 0.45:
             self._alter(message)
         if chance.random() < 0.2:
             name, value = chance.choice(ODD_HEADERS)
@@ -131,14 +131,16 @@ class Draws:
             return
 
     def _target(self) -> str:
-        chance, ids = self._chance, self._known.ids
-        kind = chance.randrange(8)
-        if kind < 4 and ids:
-            return f"/episodes/{chance.choice(ids)}/mcp"
-        if kind == 4 and ids:
-            verb = chance.choice(("sse", "messages?session_id=" + "0" * 32, "messages"))
-            return f"/episodes/{chance.choice(ids)}/{verb}"
-        if kind == 5:
-            return f"/environments/{chance.choice(('shop', 'sh%00p', '%ff', 'no'))}/mcp"
-        seat = chance.choice(("a", "b", "%00", "x" * 65, "a&reset=off", ""))
-        return f"/environments/shop/mcp?seat={seat}"
+        chance = self._chance
+        episode = f"/episodes/{chance.choice(self._known.episodes)}"
+        match chance.randrange(10):
+            case 0:
+                verbs = ("sse", "messages?session_id=" + "0" * 32, "messages")
+                return f"{episode}/{chance.choice(verbs)}"
+            case 1:
+                name = chance.choice(("shop", "sh%00p", "%ff", "no"))
+                seat = chance.choice(("%00", "x" * 65, "a&reset=off", ""))
+                return f"/environments/{name}/mcp?seat={seat}"
+            case 2 | 3 | 4:
+                return f"/environments/shop/mcp{chance.choice(('', '?seat=a', '?seat=b'))}"
+        return f"{episode}/mcp"

@@ -35,7 +35,8 @@ PATIENCE_SECONDS = 1.0
 SETTLE_SECONDS = 20
 MEMORY_SLACK_BYTES = 24 << 20
 OURS = re.compile(rb"INTERNAL_ERROR|SNAPSHOT_FAULT|LEDGER_FAILED|Traceback|File \\?\"|-32603")
-IDS = re.compile(rb'"((?:ep|gr)-[\w-]{6,})"')
+EPISODES = re.compile(rb'"(ep-[\w-]{6,})"')
+GROUPS = re.compile(rb'"(gr-[\w-]{6,})"')
 SESSION = re.compile(rb"mcp-session-id: ([^\r]+)")
 
 
@@ -47,11 +48,13 @@ class Known:
     """What exists at the hub, as far as its answers told."""
 
     def __init__(self) -> None:
-        self.ids: deque[str] = deque(maxlen=30)
+        self.episodes: deque[str] = deque(["ep-1"], maxlen=30)
+        self.groups: deque[str] = deque(["gr-1"], maxlen=10)
         self.sessions: deque[str] = deque(maxlen=10)
 
     def learn(self, answer: bytes) -> None:
-        self.ids.extend(found.decode() for found in IDS.findall(answer)[:5])
+        self.episodes.extend(found.decode() for found in EPISODES.findall(answer)[:5])
+        self.groups.extend(found.decode() for found in GROUPS.findall(answer)[:5])
         self.sessions.extend(found.decode() for found in SESSION.findall(answer[:1000]))
 
 
@@ -71,7 +74,7 @@ class Fuzz:
         self.known.learn(answer)
         status = answer[9:12].decode("latin-1") if answer.startswith(b"HTTP/1.1 ") else "none"
         self.counts[f"{request.kind} {status}"] += 1
-        ours = OURS.search(answer)
+        ours = OURS.search(answer) and b"AT_CAPACITY" not in answer
         named = [path for path in self._paths if path in answer]
         if (status[0] == "5" and status != "503") or ours or named:
             self.faults.append(f"{request.raw[:600]!r}\n  was answered {answer[:900]!r}")
@@ -113,21 +116,31 @@ class Fuzz:
             for _ in range(AT_ONCE):
                 group.create_task(some())
 
-    async def settled(self, tasks: int | None = None, descriptors: int | None = None) -> Holds:
-        """What the hub holds once it is at rest, at best no more than given."""
+    async def settled(self, goal: Holds | None) -> Holds:
+        """What the hub holds once it is at rest, at best no more than ``goal``."""
         ends = time.monotonic() + SETTLE_SECONDS
         before = self._hub.look()
         while True:
             await asyncio.sleep(0.5)
             now = self._hub.look()
-            if tasks is None or descriptors is None:
-                if (now.tasks, now.descriptors) == (before.tasks, before.descriptors):
-                    return now
-            elif now.tasks <= tasks and now.descriptors <= descriptors:
+            kept = (now.tasks, now.descriptors)
+            if (goal is None and kept == (before.tasks, before.descriptors)) or (
+                goal is not None and not more(now, goal)
+            ):
                 return now
             if time.monotonic() > ends:
                 return now
             before = now
+
+
+def more(now: Holds, before: Holds) -> str:
+    """What there is more of, in words; empty if nothing."""
+    if now.descriptors > before.descriptors:
+        return f"{now.descriptors - before.descriptors} descriptors are left open"
+    if len(now.tasks) > len(before.tasks):
+        left = Counter(now.tasks) - Counter(before.tasks)
+        return f"{len(now.tasks) - len(before.tasks)} tasks are left behind: {dict(left)}"
+    return ""
 
 
 async def run(count: int, seed: int, folder: Path, *options: str) -> tuple[Fuzz, list[Holds]]:
@@ -149,15 +162,21 @@ async def run(count: int, seed: int, folder: Path, *options: str) -> tuple[Fuzz,
 
         held: list[Holds] = []
         await fuzz.send(Request.of("start", "POST", "/v1/episodes", {"environment": "shop"}))
+        # what is made with the first of them stays
+        for stream in (f"/episodes/{fuzz.known.episodes[-1]}/sse", "/v1/events?cursor=0"):
+            await fuzz.send(Request.of("start", "GET", stream))
         for share in (count // 10, count // 2 - count // 10, count - count // 2):
             await fuzz.send_all(draw, share)
             first = held[0] if held else None
-            held.append(await fuzz.settled(first and first.tasks, first and first.descriptors))
+            held.append(await fuzz.settled(first))
         await _play(fuzz)
         code = hub.stop()
-        log = hub.log.read_text()
-    if code != 0 or "Traceback" in log or '"level":"error"' in log:
-        fuzz.faults.append(f"the hub ended with {code} and said {log[-3000:]}")
+        log = hub.log.read_text().splitlines()
+    said = [line for line in log if '"level":"error"' in line or "Traceback" in line]
+    if code != 0 or said:
+        fuzz.faults.append(
+            f"the hub ended with {code} and said {[line[-1500:] for line in said[:5]]}"
+        )
     return fuzz, held
 
 
@@ -167,10 +186,8 @@ def judge(fuzz: Fuzz, held: list[Holds]) -> None:
         told = "\n".join(fuzz.faults[:10])
         raise Fault(f"{len(fuzz.faults)} requests found a fault of ours, e.g.\n{told}")
     first, half, end = held
-    if end.descriptors > first.descriptors:
-        raise Fault(f"{end.descriptors - first.descriptors} descriptors are left open")
-    if end.tasks > first.tasks:
-        raise Fault(f"{end.tasks - first.tasks} tasks are left behind")
+    if left := more(end, first):
+        raise Fault(left)
     if end.resident_bytes - half.resident_bytes > MEMORY_SLACK_BYTES:
         grown = end.resident_bytes - half.resident_bytes
         raise Fault(f"memory has grown by {grown >> 20} MiB over the second half")
@@ -206,7 +223,7 @@ def main() -> None:
         print(f"  {what:12} {many}")
     for when, holds in zip(("a tenth", "half", "all"), held, strict=True):
         print(
-            f"after {when}: {holds.descriptors} descriptors, {holds.tasks} tasks,"
+            f"after {when}: {holds.descriptors} descriptors, {len(holds.tasks)} tasks,"
             f" {holds.resident_bytes / (1 << 20):.1f} MiB"
         )
     print(f"{time.monotonic() - began:.0f} s")

@@ -62,7 +62,7 @@ class Draws:
         task = {"environment": "shop", "task": "buy-tea"}
         order = {"tool": "order", "arguments": {"sku": "TEA-100", "quantity": 2}}
         made = "/v1/episodes"
-        known = f"{made}/{self._chance.choice(self._known.ids)}" if self._known.ids else made
+        known = f"{made}/{self._chance.choice(self._known.episodes)}"
         what = [(made, task), ("/v1/groups", {**task, "size": 2}), (f"{known}/call", order)]
         what += [(f"{known}/marks", {"name": "m1"}), (f"{known}/score", {}), (f"{known}/fork", {})]
         target, body = self._chance.choice(what)
@@ -100,7 +100,8 @@ class Draws:
     def _request(self, case: Any) -> Request:
         path = case.path
         for name, value in (case.path_parameters or {}).items():
-            path = path.replace(f"{{{name}}}", quote(str(self._real(name, value)), safe=""))
+            kind = "group" if "/groups/" in path else name
+            path = path.replace(f"{{{name}}}", quote(str(self._real(kind, value)), safe=""))
         query = {name: self._real(name, value) for name, value in (case.query or {}).items()}
         target = path + ("?" + urlencode(query, doseq=True, errors="replace") if query else "")
         body = case.body
@@ -123,6 +124,8 @@ class Draws:
         """Something that exists, more often than not."""
         if self._chance.random() < 0.25:
             return value
-        if name in ("id", "episode", "group") and self._known.ids:
-            return self._chance.choice(self._known.ids)
+        if name == "group":
+            return self._chance.choice(self._known.groups)
+        if name in ("id", "episode"):
+            return self._chance.choice(self._known.episodes)
         return self._chance.choice(REAL[name]) if name in REAL else value

@@ -34,7 +34,8 @@ class Holds(msgspec.Struct, frozen=True):
 
     descriptors: int
     """Beside the one that each worker has."""
-    tasks: int
+    tasks: tuple[str, ...]
+    """By the names of what they run."""
     resident_bytes: int
 
 
@@ -96,9 +97,13 @@ def holds(hub: Hub) -> Holds:
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return Holds(
         descriptors=sum(1 for _ in Path("/proc/self/fd").iterdir()) - workers,
-        tasks=len(asyncio.all_tasks()),
+        tasks=tuple(sorted(_name(task) for task in asyncio.all_tasks())),
         resident_bytes=pages * os.sysconf("SC_PAGE_SIZE"),
     )
+
+
+def _name(task: asyncio.Task[Any]) -> str:
+    return getattr(task.get_coro(), "__qualname__", repr(task))
 
 
 def main() -> None:
