@@ -32,6 +32,8 @@ def environment(env_id: str, code: str = CODE, of_class: str = "Clinic") -> dict
             tool("close_day", day="string"),
             tool("open_room", number="integer", name="string"),
             tool("cancel", id="string"),
+            tool("admit", patient_id="string", name="string"),
+            tool("last"),
         ],
     }
 

@@ -38,6 +38,7 @@ _BEGINNING: Final = '''
 
 from environments.authoring import tool as _envhub_tool
 from environments.documents import to_text as _envhub_text
+from environments.runtimes.likeness import shared as _envhub_shared
 
 
 @_envhub_tool(read_only=True)
@@ -52,8 +53,12 @@ def envhub_begin(config: dict) -> str:
         instance = OF_CLASS()
     for name, value in config.items():
         setattr(instance, name, value)
-    kept = {k: v for k, v in vars(instance).items() if not k.startswith("__")}
-    return _envhub_text(kept)
+    kept = {
+        name: value
+        for name, value in vars(instance).items()
+        if not (name.startswith("__") and name.endswith("__"))
+    }
+    return _envhub_text([kept, _envhub_shared(kept)])
 '''
 """What is added to the code to see how it begins, in the sandbox and never in the pack."""
 
@@ -80,14 +85,16 @@ class EnvScalerSource(msgspec.Struct, frozen=True):
         tools, lost = _tools(item, tree)
         scenarios = [_object(each) for each in self.scenarios]
         started = _started(code, of_class, scenarios)
-        documents = [document for document, _ in started if document is not None]
+        documents = [begun.document for begun in started if not begun.problem]
         weaknesses = [
-            f"task {_task_id(scenario)} is left out: {problem}"
-            for scenario, (_, problem) in zip(scenarios, started, strict=False)
-            if problem
+            f"task {_task_id(scenario)} is left out: {begun.problem}"
+            for scenario, begun in zip(scenarios, started, strict=False)
+            if begun.problem
         ]
         if not documents:
-            raise ImportRefused(f"it begins with no configuration: {started[-1][1]}")
+            raise ImportRefused(f"it begins with no configuration: {started[-1].problem}")
+        if any(begun.shared for begun in started):
+            weaknesses.append("it begins with entries that are one object in two places: here, two")
         pack = Documented(
             spec=self._spec(item),
             source=code,
@@ -95,9 +102,9 @@ class EnvScalerSource(msgspec.Struct, frozen=True):
             policy=_policy(item),
         ).bound_to(documents)
         tasks = [
-            _task(pack, scenario, document)
-            for scenario, (document, _) in zip(scenarios, started, strict=False)
-            if document is not None
+            _task(pack, scenario, begun.document)
+            for scenario, begun in zip(scenarios, started, strict=False)
+            if not begun.problem
         ]
         pack = msgspec.structs.replace(pack, tasks=tuple(tasks))
         pack.write(folder)
@@ -153,21 +160,29 @@ def sources(path: Path) -> Iterator[EnvScalerSource]:
         yield EnvScalerSource(pack_name(env_id), at, tuple(scenarios.get(env_id, ())))
 
 
-def _started(
-    code: str, of_class: str, scenarios: Sequence[Mapping[str, Any]]
-) -> list[tuple[Any, str]]:
-    """For each scenario the document it begins with, or why it does not; without any, for none."""
+class Begun(msgspec.Struct, frozen=True):
+    """What a scenario begins with, or why it does not."""
+
+    document: Any = None
+    problem: str = ""
+    shared: bool = False
+    """Whether parts of it are the same object."""
+
+
+def _started(code: str, of_class: str, scenarios: Sequence[Mapping[str, Any]]) -> list[Begun]:
+    """How each scenario begins; without any, how one without a configuration does."""
     configs = [dict(scenario.get("init_config") or {}) for scenario in scenarios] or [{}]
 
-    async def begin(environment: Environment) -> list[tuple[Any, str]]:
-        found: list[tuple[Any, str]] = []
+    async def begin(environment: Environment) -> list[Begun]:
+        found: list[Begun] = []
         episode = await Episode.start(environment, horizon=LONG)
         for config in configs:
             step = await episode.call(_BEGIN, {"config": config})
             if step.error is not None:
-                found.append((None, " ".join(step.error.message.split())[:300]))
+                found.append(Begun(problem=" ".join(step.error.message.split())[:300]))
             else:
-                found.append((from_text(step.result), ""))
+                document, shared = from_text(step.result)
+                found.append(Begun(document=document, shared=bool(shared)))
         await episode.close()
         return found
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import copy
+import hashlib
 import pickle
 import random
 import struct
@@ -20,12 +21,19 @@ import apsw
 
 from environments.documents import HIDDEN, NotADocument, from_text, to_text
 from environments.errors import EnvironmentFault
-from environments.runtimes.likeness import alike
+from environments.runtimes.likeness import alike, shared
 
 Kept = dict[str, Any]
 _WORDS: Final = struct.Struct("<625I")
 _PICKLED: Final = "pickled:"
+WHOLE: Final = "instance"
+"""The name under which everything is kept, with what its parts share, where these would not do."""
 _LEFT: Final = object()
+
+
+def digest_of(document: Any) -> str:
+    """By which it is known whether what was kept still belongs to a document."""
+    return hashlib.sha256(to_text(document).encode()).hexdigest()[:32]
 
 
 class Surroundings:
@@ -119,10 +127,11 @@ def write_kept(connection: apsw.Connection, kept: Mapping[str, Any]) -> None:
 
 
 def _to_cell(name: str, value: Any) -> str:
-    try:
-        return to_text(value)
-    except NotADocument:
-        pass
+    if name != WHOLE:
+        try:
+            return to_text(value)
+        except NotADocument:
+            pass
     try:
         return _PICKLED + base64.b64encode(pickle.dumps(value, protocol=5)).decode()
     except Exception as error:  # a stranger's object
@@ -134,7 +143,10 @@ def _to_cell(name: str, value: Any) -> str:
 
 def _equal(cell: str, value: Any) -> bool:
     """Whether a pickled value is this one: the same value has many pickles."""
-    return cell.startswith(_PICKLED) and alike(_from_cell(cell), value)
+    if not cell.startswith(_PICKLED):
+        return False
+    held = _from_cell(cell)
+    return alike(held, value) and shared(held) == shared(value)
 
 
 def _from_cell(cell: str) -> Any:

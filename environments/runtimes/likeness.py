@@ -1,8 +1,9 @@
-"""Whether two values are the same as far as code could tell: types, order and all."""
+"""What code could tell of values: whether two are the same, and what they share."""
 
 from __future__ import annotations
 
 import random
+from types import ModuleType
 from typing import Any
 
 
@@ -32,3 +33,26 @@ def alike(one: Any, other: Any, seen: set[tuple[int, int]] | None = None) -> boo
     if "__eq__" not in vars(type(one)) or hasattr(type(one), "model_fields"):
         return hasattr(one, "__dict__") and alike(vars(one), vars(other), seen)
     return bool(one == other)
+
+
+def shared(value: Any) -> int:
+    """How often an object that can be changed is met again within ``value``: what one name changes
+    in it another one sees."""
+    met: set[int] = set()
+    again = 0
+    waiting = [value]
+    while waiting:
+        held = waiting.pop()
+        if held is None or isinstance(held, str | bytes | int | float | type | ModuleType):
+            continue
+        if id(held) in met:
+            again += not isinstance(held, tuple | frozenset)
+            continue
+        met.add(id(held))
+        if isinstance(held, dict):
+            waiting += held.values()
+        elif isinstance(held, list | tuple | set | frozenset):
+            waiting += held
+        elif hasattr(held, "__dict__") and not callable(held):
+            waiting += vars(held).values()
+    return again

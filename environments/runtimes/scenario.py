@@ -8,7 +8,6 @@ the branch is loaded; after it, what was saved goes back as changes of rows.
 from __future__ import annotations
 
 import copy
-import hashlib
 import random
 import tempfile
 from collections.abc import Mapping
@@ -35,15 +34,17 @@ from environments.errors import EnvhubError, EnvironmentFault, PackInvalid
 from environments.runtimes import fastmcp
 from environments.runtimes.foreign import ForeignTool
 from environments.runtimes.kept import (
+    WHOLE,
     Kept,
     Surroundings,
+    digest_of,
     names,
     random_text,
     read_kept,
     set_random,
     write_kept,
 )
-from environments.runtimes.likeness import alike
+from environments.runtimes.likeness import alike, shared
 from environments.runtimes.program import Specs
 from environments.runtimes.refusals import refusal
 from environments.runtimes.source import SOURCE, place_in, run_source
@@ -52,7 +53,7 @@ from environments.spec import ToolSpec
 _GLOBAL: Final = "global "
 _ATTRIBUTE: Final = "attribute "
 _RANDOM: Final = "random"
-_WHOLE: Final = "instance"
+_REMEMBERED: Final = 16
 
 
 class ScenarioProgram:
@@ -63,12 +64,12 @@ class ScenarioProgram:
         self._layout = binding.layout
         self._instance = module.__dict__[binding.instance]
         self._fresh = copy.deepcopy(vars(self._instance))
-        collected = [v for v in vars(module).values() if isinstance(v, fastmcp.FastMCP)]
-        functions = {k: f for server in collected for k, f in server.functions.items()}
+        servers = {k: v for k, v in vars(module).items() if isinstance(v, fastmcp.FastMCP)}
+        functions = {k: f for server in servers.values() for k, f in server.functions.items()}
         self._tools = {bound.name: _tool(bound, functions) for bound in binding.tools}
         self.tools: Mapping[str, ToolSpec] = Specs(self._tools)
-        no_state = {name for name, value in vars(module).items() if value in collected}
-        self._around = Surroundings(module, {binding.instance, *no_state})
+        self._loaded: dict[str, dict[str, Any]] = {}
+        self._around = Surroundings(module, {binding.instance, *servers})
         if self._around.opaque:
             raise PackInvalid(
                 f"{SOURCE} keeps what cannot be set back: {', '.join(self._around.opaque)}"
@@ -104,8 +105,8 @@ class ScenarioProgram:
         if not rows[DOCUMENT]:  # nothing was ever loaded
             return ""
         document = decode(self._layout, rows)
-        whole = kept.get(_WHOLE)
-        if whole is not None and whole["of"] == _digest(document):
+        whole = kept.get(WHOLE)
+        if whole is not None and whole["of"] == digest_of(document):
             attributes.clear()
             attributes.update(whole["attributes"])
             seeded: str = whole["seeded"]
@@ -157,20 +158,18 @@ class ScenarioProgram:
 
     def _beside(self, document: Any, seeded: str) -> Kept:
         """What of the instance would be lost if only its document were loaded again."""
-        other = object.__new__(type(self._instance))
-        vars(other).update(copy.deepcopy(self._fresh))
-        state, digest = random.getstate(), _digest(document)
+        digest = digest_of(document)
         attributes = vars(self._instance)
-        whole = {_WHOLE: {"of": digest, "attributes": dict(attributes), "seeded": seeded}}
+        whole = {WHOLE: {"of": digest, "attributes": dict(attributes), "seeded": seeded}}
         try:
-            self._load_into(other, document)
+            loaded = self._as_loaded(document, digest)
         except EnvironmentFault:
             return whole
-        finally:
-            random.setstate(state)
+        if shared(attributes) != shared(loaded):
+            return whole
         found: Kept = {}
         for name, value in attributes.items():
-            if not alike(value, vars(other).get(name)):
+            if not alike(value, loaded.get(name)):
                 try:
                     to_text(value)
                 except ValueError:
@@ -178,9 +177,22 @@ class ScenarioProgram:
                 found[_ATTRIBUTE + name] = value
         return found
 
-
-def _digest(document: Any) -> str:
-    return hashlib.sha256(to_text(document).encode()).hexdigest()[:32]
+    def _as_loaded(self, document: Any, digest: str) -> Mapping[str, Any]:
+        """What attributes an instance has that just loaded the document. Nobody changes them, so
+        those of a few documents are remembered: calls that only look come to the same again."""
+        known = self._loaded.get(digest)
+        if known is None:
+            other = object.__new__(type(self._instance))
+            vars(other).update(copy.deepcopy(self._fresh))
+            state = random.getstate()
+            try:
+                self._load_into(other, document)
+            finally:
+                random.setstate(state)
+            if len(self._loaded) >= _REMEMBERED:
+                self._loaded.clear()
+            known = self._loaded[digest] = vars(other)
+        return known
 
 
 def _tool(bound: BoundTool, functions: Mapping[str, Any]) -> ForeignTool:

@@ -28,7 +28,16 @@ from environments.documents import (
 )
 from environments.errors import EnvhubError, EnvironmentFault, PackInvalid
 from environments.runtimes.foreign import ForeignTool
-from environments.runtimes.kept import Surroundings, names, read_kept, write_kept
+from environments.runtimes.kept import (
+    WHOLE,
+    Kept,
+    Surroundings,
+    digest_of,
+    names,
+    read_kept,
+    write_kept,
+)
+from environments.runtimes.likeness import shared
 from environments.runtimes.program import Specs
 from environments.runtimes.refusals import refusal
 from environments.runtimes.source import SOURCE, place_in, run_source
@@ -62,8 +71,12 @@ class StateProgram:
         """Run a tool; see ``Program.call``. What it did to the document is written even if it
         raises: whether that is kept is for the pack to say."""
         before = read_rows(connection, self._layout)
-        self._around.reset(dict(names(read_kept(connection), _GLOBAL)))
+        kept = read_kept(connection)
+        self._around.reset(dict(names(kept, _GLOBAL)))
         document = decode(self._layout, before)
+        whole = kept.get(WHOLE)
+        if whole is not None and whole["of"] == digest_of(document):
+            document = whole["attributes"]
         state = State(document) if self._class is None else _instance(self._class, document)
         try:
             return self._tools[tool](state, arguments)
@@ -81,8 +94,10 @@ class StateProgram:
         except NotADocument as error:
             raise EnvironmentFault(f"{tool} left a state that cannot be kept: {error}") from error
         write_rows(connection, self._layout, before, after)
-        changed = self._around.changed().items()
-        write_kept(connection, {_GLOBAL + name: value for name, value in changed})
+        kept: Kept = {_GLOBAL + name: value for name, value in self._around.changed().items()}
+        if shared(saved):
+            kept[WHOLE] = {"of": digest_of(saved), "attributes": saved}
+        write_kept(connection, kept)
 
     def place(self, error: BaseException) -> str:
         """The innermost line of the pack that ``error`` passed through."""
@@ -123,7 +138,11 @@ def _instance(of_class: type, document: dict[str, Any]) -> Any:
 
 
 def _document(instance: Any) -> dict[str, Any]:
-    return {name: value for name, value in vars(instance).items() if not name.startswith("__")}
+    return {
+        name: value
+        for name, value in vars(instance).items()
+        if not (name.startswith("__") and name.endswith("__"))
+    }
 
 
 def load(pack: Path) -> StateProgram:

@@ -65,6 +65,8 @@ def test_the_class_is_copied_and_what_is_weak_is_told(pack: Path, told: Written)
         "book": False,
         "close_day": False,
         "open_room": False,
+        "admit": False,
+        "last": True,
     }
     loaded = load_pack(pack)
     assert (loaded.spec.runtime, loaded.spec.licence) == ("state", "MIT License")
@@ -107,6 +109,23 @@ async def test_the_state_is_what_the_attributes_are(clinic: Environment) -> None
     other = await Episode.start(clinic)
     again = await other.call("book", {"patient_id": "p-1", "day": "Mon", "room": 2})
     assert again.result["today"] == 1  # a global of the module is this episode's own
+
+
+@pytest.mark.anyio
+async def test_what_is_one_object_in_two_places_stays_one(clinic: Environment) -> None:
+    episode = await Episode.start(clinic)
+    await episode.call("admit", {"patient_id": "p-9", "name": "Cy"})
+    assert (await episode.call("last", {})).result["data"] == {"name": "Cy", "visits": 0}
+    fork = await episode.fork()
+    await episode.call("book", {"patient_id": "p-9", "day": "Sun", "room": 2})  # refused: logged
+    await fork.call("book", {"patient_id": "p-9", "day": "Mon", "room": 2})
+    seen = [await each.call("get_patient", {"patient_id": "p-9"}) for each in (episode, fork)]
+    assert [step.result["data"]["visits"] for step in seen] == [0, 1]
+    logged = fork.changes().to_json()["log"]["added"]
+    assert [json.loads(row["value"]) for row in logged] == [
+        {"name": "Cy", "visits": 1},
+        ["p-9", "Mon"],
+    ]
 
 
 @pytest.mark.anyio

@@ -41,3 +41,13 @@ class Clinic:
         self.rooms[number] = name
         self.rooms[str(number)] = name
         raise TypeError("half done")
+
+    def admit(self, patient_id: str, name: str) -> dict:
+        """Admit a patient, who waits."""
+        patient = {"name": name, "visits": 0}
+        self.patients[patient_id] = patient
+        self.log.append(patient)
+        return {"success": True}
+
+    def last(self) -> dict:
+        return {"success": True, "data": self.log[-1]}
