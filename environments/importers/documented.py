@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -54,6 +55,8 @@ class Documented(msgspec.Struct, frozen=True, kw_only=True):
 
     def write(self, folder: Path) -> None:
         """Fill ``folder`` with the pack's files, replacing those that are there."""
+        shutil.rmtree(folder / "data", ignore_errors=True)
+        (folder / "tasks.jsonl").unlink(missing_ok=True)
         layout = self.binding.layout
         orders: dict[str, tuple[str, ...]] = {
             table: (AT,) for table, names in columns(layout).items() if AT in names

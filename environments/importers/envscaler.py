@@ -25,7 +25,7 @@ from environments.importers.naming import pack_name, tool_name
 from environments.importers.readonly import Looks
 from environments.importers.source import ImportRefused, Written
 from environments.importers.stretches import Stretch, holds, stretches
-from environments.importers.trial import LONG, try_out
+from environments.importers.trial import LONG, opens, try_out
 from environments.runtimes.source import SOURCE
 from environments.spec import EnvironmentSpec, Limits, Task
 
@@ -108,7 +108,7 @@ class EnvScalerSource(msgspec.Struct, frozen=True):
         ]
         pack = msgspec.structs.replace(pack, tasks=tuple(tasks))
         pack.write(folder)
-        try_out(folder, _nothing)
+        try_out(folder, opens)
         repairs = [f"tool {t.function} is called {t.name}" for t in tools if t.function != t.name]
         unjudged = sum(not task.verifier.get("code", {}).get("checks") for task in tasks)
         if unjudged:
@@ -198,10 +198,6 @@ def _started(code: str, of_class: str, scenarios: Sequence[Mapping[str, Any]]) -
         added = _BEGINNING.replace("OF_CLASS", of_class)
         (trial / SOURCE).write_text(code + added, encoding="utf-8")
         return try_out(trial, begin)
-
-
-async def _nothing(environment: Environment) -> None:
-    """That it opens is enough."""
 
 
 # --- what is in them ----------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -19,8 +20,6 @@ from snapshots import Changeset
 
 UNJUDGED: Final[dict[str, Any]] = {"trace": [{"ended": "ok"}]}
 """The verifier of a task until it is known what its calls change."""
-
-
 _NEVER_MADE: Final = frozenset({UnknownTool.code, InvalidArguments.code})
 
 
@@ -35,35 +34,60 @@ class Gold(msgspec.Struct, frozen=True, kw_only=True):
 
 async def judged(environment: Environment, layout: Layout, gold: Gold) -> Task | str:
     """The task with a verifier, or why its calls are no solution of it. It must be in the
-    environment already, with any verifier."""
-    episode = await Episode.start(environment, task=gold.task.id, horizon=LONG)
-    oracle = []
-    try:
-        for call in gold.task.oracle:
-            step = await episode.call(call.tool, call.arguments)
-            if step.error is not None and (
-                step.error.kind != "agent" or step.error.code in _NEVER_MADE
-            ):
-                return f"its call of {call.tool} fails: {step.error.message[:200]}"
-            code = step.error.code if step.error is not None else None
-            oracle.append(msgspec.structs.replace(call, expect_error=code))
-        changes = episode.changes()
-    finally:
-        await episode.close()
-    start = encode(layout, gold.document, encode(layout, environment_document(environment, layout)))
-    loose = _loose(layout, start, changes, gold)
-    if isinstance(loose, str):
-        return loose
-    expected = list(_expected(layout, changes, loose))
+    environment already, with any verifier.
+
+    The calls are made twice, with two seeds: what differs was drawn, and may be anything.
+    """
+    start = encode(layout, gold.document, pack_rows(environment, layout))
+    runs = []
+    for seed in (0, 1):
+        made = await _made(environment, gold.task, seed)
+        if isinstance(made, str):
+            return made
+        runs.append(made)
+    (oracle, changes), (_, others) = runs
+    after = changed(layout, start, changes)
+    ends = [changed(layout, start, others)]
+    if gold.final is not None:
+        ends.append(encode(layout, gold.final, after))
+    loose: Loose = {}
+    for end in ends:
+        told = _loosen(layout, start, after, end, loose)
+        if told:
+            return told
+    expected = _expected(changes, loose)
     verifier: dict[str, Any] = (
         {"expect": expected} if expected else {"trace": [_called(call) for call in oracle]}
     )
     return msgspec.structs.replace(gold.task, oracle=tuple(oracle), verifier=verifier)
 
 
-def environment_document(environment: Environment, layout: Layout) -> Any:
-    """What the pack's own document is, from its data files."""
-    return decode(layout, pack_rows(environment, layout))
+async def end_of(environment: Environment, layout: Layout, gold: Gold) -> Any:
+    """The document that the calls of a task end with, or None if they cannot be made."""
+    made = await _made(environment, gold.task, 0)
+    if isinstance(made, str):
+        return None
+    start = encode(layout, gold.document, pack_rows(environment, layout))
+    return decode(layout, changed(layout, start, made[1]))
+
+
+async def _made(
+    environment: Environment, task: Task, seed: int
+) -> tuple[list[OracleCall], Changeset] | str:
+    """The calls of a task with the errors they are answered with, and what they changed; or why
+    they cannot be made."""
+    episode = await Episode.start(environment, task=task.id, seed=seed, horizon=LONG)
+    oracle = []
+    try:
+        for call in task.oracle:
+            error = (await episode.call(call.tool, call.arguments)).error
+            if error is not None and (error.kind != "agent" or error.code in _NEVER_MADE):
+                return f"its call of {call.tool} fails: {error.message[:200]}"
+            code = error.code if error is not None else None
+            oracle.append(msgspec.structs.replace(call, expect_error=code))
+        return oracle, episode.changes()
+    finally:
+        await episode.close()
 
 
 def pack_rows(environment: Environment, layout: Layout) -> Rows:
@@ -97,31 +121,41 @@ def changed(layout: Layout, rows: Rows, changes: Changeset) -> Rows:
 
 
 Loose = dict[str, set[str]]
+"""By table the columns whose values were drawn."""
 
 
-def _loose(layout: Layout, start: Rows, changes: Changeset, gold: Gold) -> Loose | str:
-    """The columns, by table, whose values the original drew otherwise; or why it ended elsewhere
-    altogether."""
-    if gold.final is None:
-        return {}
-    after = changed(layout, start, changes)
-    wanted = encode(layout, gold.final, after)
-    loose: Loose = {}
+def _loosen(layout: Layout, start: Rows, after: Rows, end: Rows, loose: Loose) -> str:
+    """Add the columns in which two ends of the same calls differ; or say why these are not the
+    same. New rows whose keys were drawn are taken for one another in their order."""
     for table, names in columns(layout).items():
-        if after[table].keys() != wanted[table].keys():
-            return f"its calls end elsewhere than its final document: other rows of {table}"
-        for key, row in wanted[table].items():
-            for name, mine, theirs in zip(names, after[table][key], row, strict=True):
-                if mine == theirs or name == AT:
-                    continue
-                if start[table].get(key) == after[table][key]:
-                    return f"its calls end elsewhere: {table}.{name} is not changed by them"
-                loose.setdefault(table, set()).add(name)
-    return loose
+        mine, theirs = after[table], end[table]
+        new = [
+            [key for key in _in_order(names, rows) if key not in start[table] and key not in other]
+            for rows, other in ((mine, theirs), (theirs, mine))
+        ]
+        gone = {key for key in start[table] if (key in mine) is not (key in theirs)}
+        if gone or len(new[0]) != len(new[1]):
+            return f"its calls end elsewhere: with other rows of {table}"
+        pairs = [(mine[a], theirs[b]) for a, b in zip(*new, strict=True)]
+        pairs += [(row, theirs[key]) for key, row in mine.items() if key in theirs]
+        for one, other in pairs:
+            differing = {
+                name for name, a, b in zip(names, one, other, strict=True) if name != AT and a != b
+            }
+            if differing and one in start[table].values():
+                what = f"{table}.{min(differing)}"
+                return f"its calls end elsewhere: {what} is not changed by them"
+            loose.setdefault(table, set()).update(differing)
+    return ""
 
 
-def _expected(layout: Layout, changes: Changeset, loose: Loose) -> Sequence[dict[str, Any]]:
-    found = []
+def _in_order(names: list[str], rows: Mapping[Any, Any]) -> list[Any]:
+    at = names.index(AT) if AT in names else 0
+    return sorted(rows, key=lambda key: (type(rows[key][at]).__name__, rows[key][at]))
+
+
+def _expected(changes: Changeset, loose: Loose) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
     for table, told in changes.to_json().items():
         if table == HIDDEN:
             continue
@@ -133,18 +167,26 @@ def _expected(layout: Layout, changes: Changeset, loose: Loose) -> Sequence[dict
                 found.append({"table": table, "change": change, "where": where})
         for row in told["changed"]:
             values = {name: _is(v) for name, v in row["after"].items() if name not in free}
-            entry: dict[str, Any] = {
-                "table": table,
-                "change": "changed",
-                "where": {name: _is(value) for name, value in row["key"].items()},
-            }
+            also = sorted(free & row["after"].keys() - {AT})
+            where = {name: _is(value) for name, value in row["key"].items()}
+            entry: dict[str, Any] = {"table": table, "change": "changed", "where": where}
             if values:
                 entry["set"] = values
-            if also := sorted(free & row["after"].keys() - {AT}):
+            if also:
                 entry["also"] = also
             if values or also:
                 found.append(entry)
-    return found
+    return _counted(found)
+
+
+def _counted(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Entries that say the same as one, with their number."""
+    alike: dict[str, list[dict[str, Any]]] = {}
+    for entry in entries:
+        alike.setdefault(json.dumps(entry), []).append(entry)
+    return [
+        same[0] if len(same) == 1 else {**same[0], "count": len(same)} for same in alike.values()
+    ]
 
 
 def _is(value: Any) -> dict[str, Any]:

@@ -17,11 +17,11 @@ import msgspec
 from environments.documents import Binding
 from environments.environment import Environment
 from environments.importers.documented import Documented, read_json
-from environments.importers.gold import UNJUDGED, Gold, judged
+from environments.importers.gold import UNJUDGED, Gold, end_of, judged
 from environments.importers.manifest import licence_of
 from environments.importers.naming import pack_name
 from environments.importers.source import ImportRefused, Written
-from environments.importers.trial import try_out
+from environments.importers.trial import opens, try_out
 from environments.runtimes.source import SOURCE
 from environments.spec import EnvironmentSpec, Limits, OracleCall, Task
 
@@ -97,14 +97,14 @@ class JsonDatabase(msgspec.Struct, frozen=True):
             binding=Binding(),
             policy=beside.get("policy.md", ""),
         ).bound_to([document])
+        left_out: list[str] = []
+        if "tasks.json" in beside and "tasks.jsonl" not in beside:
+            golds = list(_golds(read_json(self.file.parent / "tasks.json"), document))
+            pack, left_out = _tried_out(pack, folder, golds)
         pack.write(folder)
         if "tasks.jsonl" in beside:
             (folder / "tasks.jsonl").write_text(beside["tasks.jsonl"], encoding="utf-8")
-        golds = list(_golds(read_json(self.file.parent / "tasks.json"), document)
-                     if "tasks.json" in beside and "tasks.jsonl" not in beside else ())  # fmt: skip
-        tasks, left_out = _tried_out(pack, folder, golds)
-        if tasks:
-            msgspec.structs.replace(pack, tasks=tuple(tasks)).write(folder)
+        try_out(folder, opens)
         return Written(tuple(repairs), (*weaknesses, *left_out))
 
     def _beside(self) -> dict[str, Path]:
@@ -150,14 +150,22 @@ def _golds(tasks: Any, document: Any) -> Iterator[Gold]:
         )
 
 
-def _tried_out(pack: Documented, folder: Path, golds: list[Gold]) -> tuple[list[Task], list[str]]:
-    """The tasks whose actions can be made, with what these change expected; and why not others."""
-    if golds:
-        msgspec.structs.replace(pack, tasks=tuple(gold.task for gold in golds)).write(folder)
+def _tried_out(pack: Documented, folder: Path, golds: list[Gold]) -> tuple[Documented, list[str]]:
+    """The pack with those tasks whose actions can be made, what these change expected, in tables
+    that suit what they end with too; and why others are left out."""
+
+    async def all_ends(environment: Environment) -> list[Any]:
+        return [await end_of(environment, pack.binding.layout, gold) for gold in golds]
 
     async def all_judged(environment: Environment) -> list[Task | str]:
         return [await judged(environment, pack.binding.layout, gold) for gold in golds]
 
+    unjudged = tuple(gold.task for gold in golds)
+    pack = msgspec.structs.replace(pack, tasks=unjudged)
+    pack.write(folder)
+    ends = [end for end in try_out(folder, all_ends) if end is not None]
+    pack = pack.bound_to([pack.document, *ends])
+    pack.write(folder)
     tasks, left_out = [], []
     for gold, found in zip(golds, try_out(folder, all_judged), strict=True):
         if isinstance(found, str):
@@ -168,4 +176,4 @@ def _tried_out(pack: Documented, folder: Path, golds: list[Gold]) -> tuple[list[
             if answer and "trace" in verifier:
                 del verifier["trace"]
             tasks.append(msgspec.structs.replace(found, verifier=verifier))
-    return tasks, left_out
+    return msgspec.structs.replace(pack, tasks=tuple(tasks)), left_out

@@ -24,6 +24,10 @@ _LIMITS: Final = SandboxLimits(
 )
 
 
+async def opens(environment: Environment) -> None:
+    """For ``try_out``: that it opens is all that is asked."""
+
+
 class _Place:
     """A sandbox, its loop and its snapshots, which last as long as it: it knows packs by digest."""
 

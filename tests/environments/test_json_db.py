@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import anyio.to_thread
@@ -52,7 +53,7 @@ async def test_functions_over_a_state_change_rows(till: tuple[Path, Written]) ->
         peeked = await episode.call("peek", {})
         assert peeked.error is not None
         assert peeked.error.code == "BAD_RESULT"
-        assert set(episode.changes().tables) == {"_document", "log", "orders", "users"}
+        assert set(episode.changes().tables) == {"_document", "extra", "log", "orders", "users"}
 
 
 @pytest.mark.anyio
@@ -67,6 +68,15 @@ async def test_gold_actions_are_tried_out_and_make_tasks(till: tuple[Path, Writt
         episode = await Episode.start(environment, task="cancel")
         assert (await episode.score("")).value == 0.0
         await episode.call("cancel_order", {"order_id": "o-1"})
+        assert (await episode.score("")).value == 1.0
+        noted = environment.pack.task("note").verifier["expect"]
+        assert {"table": "log", "change": "added", "count": 2} | {
+            "where": {"text": {"eq": "Tea is out"}, "_more": {"null": True}}
+        } in noted
+        episode = await Episode.start(environment, task="note", seed=7)
+        for _ in range(2):
+            assert (await episode.score("")).value == 0.0
+            await episode.call("note", {"text": "Tea is out"})
         assert (await episode.score("")).value == 1.0
         asked = await Episode.start(environment, task="task-1")
         assert [(await asked.score(said)).value for said in ("", "It is bo.")] == [0.0, 1.0]
@@ -93,6 +103,20 @@ async def test_a_file_alone_has_tools_that_look_things_up(tmp_path: Path) -> Non
         assert missing.error is not None
         assert missing.error.code == "NOT_FOUND"
     assert [finding.name for finding in (await check_pack(folder)).failures] == []
+
+
+def test_tasks_that_cannot_be_made_leave_nothing_behind(tmp_path: Path) -> None:
+    folder = tmp_path / "files" / "shop"
+    shutil.copytree(SAMPLES / "till", folder)
+    (folder / "tasks.json").write_text('[{"instruction": "Sell.", "actions": [{"name": "sell"}]}]')
+    pack, told = imported(folder, tmp_path)
+    assert "is left out" in told.weaknesses[0]
+    assert not load_pack(pack).tasks
+    (folder / "tasks.jsonl").write_text(
+        json.dumps({"id": "t", "instruction": "Look.", "verifier": {"trace": [{"tool": "peek"}]}})
+    )
+    assert next(sources(folder)).write(pack).weaknesses == ()
+    assert list(load_pack(pack).tasks) == ["t"]
 
 
 def test_a_list_is_an_entry_and_what_is_no_json_is_refused(tmp_path: Path) -> None:
