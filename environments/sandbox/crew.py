@@ -21,7 +21,7 @@ from environments.sandbox.memory import Holdings
 from environments.sandbox.nursery import Nursery
 from environments.sandbox.pool import Pool, Waiting
 from environments.sandbox.questions import read_loaded
-from environments.sandbox.shares import Share, Shares
+from environments.sandbox.shares import Share, Shares, least_missed
 from environments.sandbox.worker import Question, Worker
 
 _TURN_SECONDS = 0.25
@@ -242,7 +242,7 @@ class Crew:
                 self._starved.popleft()
 
     def _evict(self) -> bool:
-        worker = next(iter(self._idle), None)
+        worker = least_missed({each: self._member_of[each].share for each in self._idle})
         return worker is not None and self._drop(worker, "evicted") is not None
 
     def _drop(self, worker: Worker, reason: str) -> Pool | None:
@@ -366,8 +366,8 @@ class Crew:
                 self._drop(worker, "idle")
             elif pool.memory_bytes and self.holdings[worker] > pool.memory_bytes // 2:
                 self._drop(worker, "grown")
-            elif self.holdings.over_budget:
-                self._drop(worker, "evicted")
+        while self.holdings.over_budget and self._evict():
+            pass
         for pool in self.pools.values():
             pool.turn_away(now, self.limits.queue_timeout_seconds)
         self.pools = {key: pool for key, pool in self.pools.items() if pool.size or pool.waiters}

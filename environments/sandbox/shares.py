@@ -10,11 +10,11 @@ shared between tenants, either: a pack's globals are no way from one to another.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Iterator, Sized
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 NOBODY: Final = ""
@@ -34,6 +34,7 @@ class Queue(Protocol):
 
 
 Q = TypeVar("Q", bound=Queue)
+W = TypeVar("W")
 
 
 @contextmanager
@@ -118,6 +119,14 @@ class Share(Generic[Q]):
             pool = self._waiting.popleft()
             if pool.waiters:
                 yield pool
+
+
+def least_missed(idle: Mapping[W, Share[Any]]) -> W | None:
+    """Which of the idle workers, longest idle first, is to make room: one of whoever has most of
+    them, so that a tenant with many environments costs none with a few its only worker."""
+    have = Counter(idle.values())
+    most = max(have.values(), default=0)
+    return next((worker for worker, share in idle.items() if have[share] == most), None)
 
 
 class Shares(Generic[Q]):

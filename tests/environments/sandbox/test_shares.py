@@ -159,6 +159,20 @@ async def test_no_worker_serves_two_tenants(packs: Packs, shared: Sandbox) -> No
     assert not pids["one"] & pids["two"]
 
 
+async def test_a_tenant_with_many_environments_costs_another_no_worker(packs: Packs) -> None:
+    limits = SandboxLimits(max_workers=4, workers_per_tenant=2, workers_per_environment=1)
+    async with Sandbox(limits) as sandbox:
+        quiet, *many = worlds(packs, sandbox, 7, LONG)
+        with on_behalf_of("quiet"):
+            before = (await quiet.call("who")).result
+        with on_behalf_of("busy"):
+            for world in many * 2:
+                await world.another().call("who")
+        assert sandbox.statistics().ends["evicted"] >= 9
+        with on_behalf_of("quiet"):
+            assert (await quiet.call("who")).result == before
+
+
 async def test_a_call_that_takes_long_stands_back_with_all_its_threads(
     packs: Packs, shared: Sandbox, tmp_path: Path
 ) -> None:
