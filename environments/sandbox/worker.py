@@ -300,14 +300,14 @@ class Worker(asyncio.Protocol):
         """The first question takes long."""
         if not self._stands_back:
             self._stands_back = True
-            processes.renice(self.pid, _FARTHEST_BACK)
+            processes.renice(self.pid, _FARTHEST_BACK, _FARTHEST_BACK)
 
     def come_forward(self, niceness: int) -> bool:
         """Stand back no farther than others after a call that did not take long; ``False`` where
         only root can do that, and another worker must serve instead."""
         if self._stands_back and self.took_seconds < _LONG_SECONDS:
             self._stands_back = False
-            return processes.renice(self.pid, niceness)
+            return processes.renice(self.pid, niceness, 0)
         return True
 
     def _recall(self) -> None:

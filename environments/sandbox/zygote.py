@@ -92,7 +92,7 @@ class Zygote:
     def _become_worker(self, parent: int, channel: socket.socket) -> None:
         """In the child; never returns."""
         try:
-            os.setpgid(0, 0)  # and not a session: those may be weighed each like the gateway
+            os.setsid()
             processes.die_with_parent(parent)
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
