@@ -68,8 +68,8 @@ def _without_files(pid: int) -> int:
 def renice(pid: int, niceness: int, session_niceness: int) -> bool:
     """Set how far every thread of a process stands back; ``False`` where that is not allowed.
 
-    Where the kernel weighs sessions against one another (autogroup), and lets us, its session is set
-    as well. Where the process is gone, or threads cannot be told, there is nothing to do.
+    Where the kernel weighs sessions against one another (autogroup), and lets us, its session is
+    set as well. Where the process is gone, or threads cannot be told, there is nothing to do.
     """
     with contextlib.suppress(OSError):
         Path(f"/proc/{pid}/autogroup").write_text(str(session_niceness))
