@@ -194,12 +194,17 @@ async def test_a_call_that_takes_long_stands_back_with_all_its_threads(
 
 async def test_it_comes_forward_after_a_quick_one(packs: Packs, shared: Sandbox) -> None:
     world = packs.world(shared, TOOLS, LONG)
-    with on_behalf_of("tenant"):
-        slow = (await world.call("doze", seconds=0.2)).result
-        assert os.getpriority(os.PRIO_PROCESS, slow) == 19
-        await world.call("who")
-        quick = (await world.call("who")).result
-        assert os.getpriority(os.PRIO_PROCESS, quick) == 10, "the same worker, or another"
+
+    async def niceness(tool: str, **arguments: object) -> int:
+        """How far the worker stands back (the same one, or another) after such a call."""
+        pid = (await world.another().call(tool, **arguments)).result
+        return os.getpriority(os.PRIO_PROCESS, pid)
+
+    with on_behalf_of("tenant"), anyio.fail_after(60):
+        while await niceness("doze", seconds=0.2) != 19:
+            pass  # this machine was slower than the call
+        while await niceness("who") != 10:
+            pass
 
 
 async def test_crashes_in_a_row_are_answered_ever_slower(packs: Packs, shared: Sandbox) -> None:
