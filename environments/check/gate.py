@@ -11,7 +11,7 @@ from environments.check.loading import load
 from environments.check.noted import alike, coverage
 from environments.check.oracles import doing_nothing, judge_oracles, replays
 from environments.check.probing import Probe, broken_tools, judge, probe
-from environments.check.randomly import random_runs
+from environments.check.randomly import random_runs, replays_at_random
 from environments.check.report import CheckReport, Finding
 from environments.check.runs import oracle_plan, play, side_by_side
 from environments.check.strays import stray_changes
@@ -85,6 +85,8 @@ async def _play(environment: Environment, findings: Findings) -> None:
         gates.append(lambda: extra_reads(environment, sound, broken))
         gates.append(lambda: stray_changes(environment, sound))
         gates.append(lambda: dropped_writes(environment, sound))
+    elif environment.pack.spec.imported:
+        gates.append(lambda: replays_at_random(environment, broken))
     for gate in gates:
         findings.append(await gate())
     findings.append(coverage(environment, runs))

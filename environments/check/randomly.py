@@ -13,12 +13,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any, Final
 
+import msgspec
+
 from environments.check.probes import resolved, sample
 from environments.check.report import Finding, finding
 from environments.check.runs import judged_as, side_by_side
 from environments.environment import WAIT, Environment
 from environments.episode import Episode
 from environments.errors import AgentError
+from environments.replay import first_difference
 from environments.spec import Task, ToolSpec
 
 RUNS: Final = 50
@@ -26,6 +29,7 @@ STEPS: Final = 8
 MOST: Final = 0.02
 """The mean reward that random runs of a task may have."""
 _VALUES: Final = 60
+_REPLAYED: Final = 8
 _LOOKED_AT: Final = 5000
 _LEAVES: Final = 400
 
@@ -75,6 +79,30 @@ async def random_runs(
     note = f"{len(every)} runs, the best mean of a task is {best:.3f}"
     hard = not environment.pack.spec.imported
     return finding("random runs score next to nothing", problems, note=note, hard=hard)
+
+
+async def replays_at_random(environment: Environment, broken: frozenset[str]) -> Finding:
+    """Random runs, each in a worker that served others before and in one of its own: for packs
+    without oracles, whose code may keep things that are no rows."""
+    tools = [tool for tool in environment.tools.values() if tool.name not in {WAIT, *broken}]
+    pools = known_values(environment)
+
+    async def differs(seed: int) -> str:
+        played = []
+        for place in (environment, environment.isolated()):
+            episode = await Episode.start(place, seed=seed, horizon=STEPS)
+            await wander(episode, tools, pools)
+            played.append([msgspec.structs.replace(each, latency_ms=0.0) for each in episode.steps])
+            await episode.close()
+        for used, fresh in zip(*played, strict=False):
+            if different := first_difference(msgspec.to_builtins(used), msgspec.to_builtins(fresh)):
+                return f"seed {seed}: {used.tool} goes otherwise in a fresh worker: {different}"
+        return ""
+
+    problems = [each for each in await side_by_side(range(_REPLAYED), differs) if each]
+    if problems:
+        problems.insert(0, 'its code keeps something between calls: set isolation = "call"')
+    return finding("replay is identical", problems, note=f"{_REPLAYED} random runs")
 
 
 def _expected(verifier: Mapping[str, Any]) -> Iterator[str]:

@@ -14,6 +14,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from environments.catalogue import load_pack
+from environments.check import check_packs
 from environments.environment import Environments, open_environments
 from environments.episode import Episode
 from environments.importers.awm import AwmSource, sources
@@ -194,3 +195,35 @@ async def test_the_mcp_client_plays_an_imported_environment(packs: Path, tmp_pat
         assert json.loads(made.content[0].text)["status"] == "open"
         gone = await client.call_tool("finish_job", {"job_id": 99})
         assert gone.is_error
+
+
+COUNTS = """
+from fastapi import FastAPI
+
+app, calls = FastAPI(), []
+
+
+@app.post("/count", operation_id="count")
+def count() -> int:
+    calls.append(1)
+    return len(calls)
+"""
+
+
+@pytest.mark.anyio
+async def test_check_takes_an_import_as_it_is_but_for_what_would_spoil_a_run(
+    packs: Path, tmp_path: Path
+) -> None:
+    leaks = tmp_path / SHOP
+    shutil.copytree(packs / SHOP, leaks)
+    (leaks / "tools.py").write_text(COUNTS)
+    (leaks / "tasks.jsonl").unlink()
+    own, other = await check_packs([packs / SHOP, leaks])
+    assert own.passed, own.failures
+    noted = {finding.name: finding.detail for finding in own.findings if not finding.passed}
+    assert "task-2: doing nothing scores 1" in noted["doing nothing scores 0"]
+    assert "take_part" in noted["no tool fails inside"]
+    assert "task-0" in noted["tasks have an oracle"]
+    (failure,) = other.failures
+    assert failure.name == "replay is identical"
+    assert 'isolation = "call"' in failure.detail

@@ -166,7 +166,7 @@ async def read_board():
 
 
 @app.post("/api/board", operation_id="leave_note")
-async def leave_note(text: str = Body(...), times: int = Body(1)):
+async def leave_note(text: str = Body(...), times: int = Body(1, ge=1, le=10)):
     made = [Note(id=str(uuid.uuid4()), text=text, lot=random.randint(1, 10**6)) for _ in range(times)]
     board.add_all(made)
     board.commit()
