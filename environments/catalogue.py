@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import threading
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -21,7 +22,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from environments.complaints import invalid, line_of, near
+from environments.complaints import invalid, line_of, lines_of, near, read_bytes, read_text
 from environments.datafiles import read_tables
 from environments.errors import PackInvalid, UnknownEnvironment, UnknownTask
 from environments.faults import NO_FAULTS, check_faults
@@ -126,7 +127,7 @@ def read_pack(path: Path) -> Pack:
         spec=spec,
         tasks=MappingProxyType({task.id: task for task in _read_lines(path / "tasks.jsonl", Task)}),
         events=tuple(events),
-        policy=_read_text(policy) if policy.is_file() else "",
+        policy=read_text(policy) if policy.is_file() else "",
         faults=_read_faults(path / "faults.toml"),
     )
 
@@ -144,10 +145,10 @@ def with_files_named(message: str) -> str:
 
 
 def _read_recipe(path: Path, spec: EnvironmentSpec) -> Recipe:
-    schema = _read_text(path / _SCRIPTS[0])
+    schema = read_text(path / _SCRIPTS[0])
     scripts = [schema]
     if (path / _SCRIPTS[1]).is_file():
-        scripts.append(_read_text(path / _SCRIPTS[1]))
+        scripts.append(read_text(path / _SCRIPTS[1]))
     return Recipe(
         scripts=tuple(scripts),
         rows=read_tables(path / "data", schema),
@@ -160,7 +161,7 @@ def pack_digest(path: Path) -> str:
     """sha256 over relative names and bytes of a pack's files, see ``pack_files``."""
     total = hashlib.sha256()
     for name, file in pack_files(path):
-        for part in (name.encode(), file.read_bytes()):
+        for part in (name.encode(), read_bytes(file)):
             total.update(len(part).to_bytes(8, "big"))
             total.update(part)
     return total.hexdigest()
@@ -187,7 +188,7 @@ class Catalogue:
 
     To begin with only manifests are read. A pack is read when it is asked for, hashed then, and is
     what it was then for as long as there is this catalogue. One that cannot be read or opened is in
-    ``invalid`` from when that is known, and hides no other.
+    ``invalid`` from when that is known, and hides no other. May be used by several threads.
     """
 
     def __init__(
@@ -197,6 +198,7 @@ class Catalogue:
         self.invalid: dict[Path, PackInvalid] = dict(invalid or {})
         self._paths: dict[str, Path] = {}
         self._listed: dict[str, Listed] = {}
+        self._listing = threading.Lock()
         self._packs: Recent[Pack] = Recent(KEPT)
         for root in roots:
             for path in _pack_folders(root):
@@ -222,10 +224,11 @@ class Catalogue:
 
     def listed(self) -> list[Listed]:
         """What there is to tell of every environment, by name. Each is read once for it."""
-        for name in self.names():
-            if name not in self._listed:
-                with suppress(PackInvalid):  # it is in ``invalid`` now
-                    self._read(name)
+        with self._listing:  # whoever else wants to know waits, rather than read them as well
+            for name in self.names():
+                if name not in self._listed:
+                    with suppress(PackInvalid):  # it is in ``invalid`` now
+                        self._read(name)
         return [self._listed[name] for name in self.names()]
 
     def refuse(self, name: str, error: PackInvalid) -> None:
@@ -329,18 +332,9 @@ def _files(folder: Path | str, before: str = "") -> Iterator[tuple[str, os.DirEn
                 yield f"{before}{entry.name}", entry
 
 
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise PackInvalid(
-            f"{path.parent.name}/{path.name}: byte {error.start} is not UTF-8"
-        ) from None
-
-
 def _read_toml(path: Path, kind: type[_S]) -> tuple[_S, str]:
     """The struct in a TOML file, and the file's text."""
-    place, text = f"{path.parent.name}/{path.name}", _read_text(path)
+    place, text = f"{path.parent.name}/{path.name}", read_text(path)
     try:
         return msgspec.convert(tomllib.loads(text), kind), text
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -377,7 +371,7 @@ def _read_lines(path: Path, kind: type[_S]) -> Iterator[_S]:
     if not path.is_file():
         return
     seen: dict[str, int] = {}
-    for number, line in enumerate(_read_text(path).splitlines(), start=1):
+    for number, line in enumerate(lines_of(path), start=1):
         if not line.strip():
             continue
         place = f"{path.parent.name}/{path.name}: line {number}"

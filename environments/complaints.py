@@ -1,10 +1,11 @@
-"""What is wrong with a file of a pack, in words that help to mend it."""
+"""Files of a pack, read; what is wrong with one, in words that help to mend it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,6 +15,32 @@ from environments.spec import Spec
 
 _UNKNOWN_FIELD = re.compile(r"unknown field `([^`]*)`")
 _AT = re.compile(r"`\$(?:\.([^`]*))?`")
+
+
+def read_bytes(path: Path) -> bytes:
+    """What is in a file. Raises ``PackInvalid`` where it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        place = f"{path.parent.name}/{path.name}"
+        raise PackInvalid(f"{place} cannot be read: {error.strerror}") from None
+
+
+def read_text(path: Path) -> str:
+    """The text in a file. Raises ``PackInvalid`` where it cannot be read or is none."""
+    place = f"{path.parent.name}/{path.name}"
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise PackInvalid(f"{place} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise PackInvalid(f"{place}: byte {error.start} is not UTF-8") from None
+
+
+def lines_of(path: Path) -> list[str]:
+    """The lines in a file. Only a newline ends one: JSON may have Unicode's other separators in a
+    string. Raises what ``read_text`` raises."""
+    return read_text(path).split("\n")
 
 
 def invalid(error: msgspec.ValidationError, place: str, text: str, kind: type[Spec]) -> PackInvalid:

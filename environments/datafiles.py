@@ -10,6 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from environments.complaints import lines_of
 from environments.errors import PackInvalid
 from snapshots.store import TableRows
 
@@ -74,7 +75,7 @@ def _parents_first(schema: str) -> list[str]:
 
 
 def _read_json(path: Path) -> Iterator[Mapping[str, Any]]:
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(lines_of(path), start=1):
         if not line.strip():
             continue
         try:

@@ -30,7 +30,7 @@ async def list_environments(episodes: OwnEpisodes, query: EnvironmentQuery) -> E
         environments=tuple(map(_summary, page)),
         invalid=tuple(
             InvalidPack(path=path.name, message=str(error))
-            for path, error in (() if query.after else catalogue.invalid.items())
+            for path, error in (() if query.after else tuple(catalogue.invalid.items()))
         ),
         total=len(fitting),
         next=page[-1].spec.name if len(page) < len(rest) else None,

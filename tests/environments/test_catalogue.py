@@ -180,6 +180,33 @@ def test_text_that_is_not_utf8_is_refused(pack: Path) -> None:
         load_pack(pack)
 
 
+def test_a_file_that_cannot_be_read_breaks_its_pack_alone(
+    pack: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = Path.read_bytes
+
+    def forbidden(path: Path) -> bytes:  # root, as whom tests may run, is forbidden nothing
+        if path.name == "tools.py":
+            raise PermissionError(13, "Permission denied")
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", forbidden)
+    catalogue = Catalogue([pack])
+    assert catalogue.listed() == []
+    (error,) = catalogue.invalid.values()
+    assert error.message == "reading-room/tools.py cannot be read: Permission denied"
+
+
+def test_only_a_newline_ends_a_line(pack: Path) -> None:
+    tasks, books = pack / "tasks.jsonl", pack / "data" / "books.jsonl"
+    tasks.write_text(tasks.read_text().replace("Cyberiad", "Cyber\u2028iad\x85"), newline="\r\n")
+    books.write_text(books.read_text().replace("Solaris", "Sol\u2029aris"))
+    read = load_pack(pack)
+    assert "Cyber\u2028iad\x85" in read.task("lend-cyberiad").instruction
+    rows = next(table.rows for table in read.recipe().rows if table.table == "books")
+    assert any("Sol\u2029aris" in row for row in rows)
+
+
 # --- digest -----------------------------------------------------------------------------------
 
 

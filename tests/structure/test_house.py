@@ -21,8 +21,8 @@ ORDER = {
     ],
     "environments": [
         "errors", "names", "recent", "keepable", "spec", "authoring", "trajectory", "chat",
-        "faults", "horizons", "advantages", "llm", "documents", "assertions", "datafiles",
-        "complaints", "catalogue", "archives", "sampling", "scaffold", "runtimes",
+        "faults", "horizons", "advantages", "llm", "documents", "assertions", "complaints",
+        "datafiles", "catalogue", "archives", "sampling", "scaffold", "runtimes",
         "sandbox", "verifier", "journal", "users", "timeline", "unhurried", "opened", "joint",
         "world", "environment", "injection", "episode", "record", "parquet", "oracle", "notebook",
         "replay", "comparison", "check", "importers", "exporters", "evaluation", "synthesis",
