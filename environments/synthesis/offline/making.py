@@ -86,8 +86,8 @@ class Bench:
             schema = render_schema(design)
             rows = fabricate(design, schema)
             write_pack(design, rows, schema, folder)
-            tasks = await self._tasks(design, rows, folder)
-            report, tasks = await self._gates(folder, tasks)
+            sampled = await self._tasks(design, rows, folder)
+            report, tasks = await self._gates(folder, sampled)
         except EnvhubError as error:
             if error.kind == "infrastructure":
                 raise
@@ -103,6 +103,7 @@ class Bench:
             passed=not problems,
             digest="" if problems else pack_digest(folder),
             problems=tuple(problems),
+            dropped=len(sampled) - len(tasks),
             seconds=round(time.perf_counter() - started, 3),
         )
 
