@@ -287,7 +287,7 @@ class Zygote:
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-s", "-P", "-m", "environments.sandbox.zygote",
-                 str(theirs.fileno())],
+                 str(theirs.fileno()), wire.Breed.PLAIN],
                 env={"PYTHONPATH": str(ROOT)},
                 pass_fds=(theirs.fileno(),),
             )  # fmt: skip
