@@ -271,7 +271,8 @@ class Episodes:
             else:
                 self.metrics.call(environment, step.error.kind, seconds)
                 self._fault(step.error.kind, step.error.code, tool, step.error.message)
-            self._log.debug("call", tool=tool, step=step.index, seconds=round(seconds, 6))
+            known = tool if step.error is None else ""  # it may be anything at all
+            self._log.debug("call", tool=known, step=step.index, seconds=round(seconds, 6))
             return step
         except EnvhubError as error:
             self.metrics.call(environment, error.kind, time.perf_counter() - started)
@@ -386,15 +387,12 @@ class Episodes:
 
     def _happened(self, event: str, episode: Episode, **fields: Any) -> None:
         self.metrics.episode(event)
-        self._log.info(
-            "episode",
-            what=event,
-            episode_id=episode.id,
-            environment=episode.environment.name,
-            **fields,
-        )
+        name = episode.environment.name
+        self._log.info("episode", what=event, episode_id=episode.id, environment=name, **fields)
 
     def _fault(self, kind: str, code: str, tool: str, message: str) -> None:
         self.metrics.fault(kind, code)
         if kind != "agent":
-            self._log.warning("fault", kind=kind, code=code, tool=tool, message=message)
+            # what a pack says may be what it was told: that is in the step's record alone
+            said = {"message": message} if kind == "infrastructure" else {}
+            self._log.warning("fault", kind=kind, code=code, tool=tool, **said)

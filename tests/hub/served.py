@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,14 +19,18 @@ STOP_SECONDS = 30
 class Served:
     """The process and its address."""
 
-    def __init__(self, data_dir: Path, *options: str) -> None:
+    def __init__(
+        self, data_dir: Path, *options: str, environment: Mapping[str, str] | None = None
+    ) -> None:
         options = ("--port", "0", "--log-level", "warning", "--data-dir", str(data_dir), *options)
         packs = ("--packs", str(PACKS / "shop"))
-        self._log = (data_dir.parent / "hub.log").open("ab")
+        self.log = data_dir.parent / "hub.log"
+        self._log = self.log.open("ab")
         self.process = subprocess.Popen(
             [sys.executable, "-m", "hub.cli", "serve", *packs, *options],
             stdout=subprocess.PIPE,
             stderr=self._log,
+            env={**os.environ, **(environment or {})},
             text=True,
         )
         assert self.process.stdout is not None
@@ -36,7 +41,7 @@ class Served:
                 break
         if not self.address:
             self.close()
-            raise AssertionError((data_dir.parent / "hub.log").read_text())
+            raise AssertionError(self.log.read_text())
 
     def kill(self) -> None:
         """As a power cut would."""
@@ -57,9 +62,11 @@ class Served:
 
 
 @contextmanager
-def served(data_dir: Path, *options: str) -> Iterator[Served]:
+def served(
+    data_dir: Path, *options: str, environment: Mapping[str, str] | None = None
+) -> Iterator[Served]:
     """A hub with the test shop; whatever happens, its process ends with the body."""
-    hub = Served(data_dir, *options)
+    hub = Served(data_dir, *options, environment=environment)
     try:
         yield hub
     finally:
