@@ -8,6 +8,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
+import anyio.lowlevel
+import httpx2
 import pytest
 from mcp import Client, types
 from mcp.client.sse import sse_client
@@ -409,6 +411,29 @@ async def test_sse_refuses_foreign_hosts_and_messages_for_nobody(
     nobody = await hub_raw.send(request("ping"), path=f"{base}/messages?session_id={'0' * 32}")
     assert nobody.status_code == 404
     assert (await hub_raw.send(None, path=f"{base}/sse", method="DELETE")).status_code == 405
+
+
+async def test_a_connection_has_only_so_many_requests_at_work(
+    hub_url: str, episode_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hub.mcp_server.sse.MAX_UNANSWERED", 1)
+    hello: dict[str, Any] = {"protocolVersion": "2024-11-05", "capabilities": {}}
+    hello["clientInfo"] = {"name": "test", "version": "1"}
+    ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    hang = request("tools/call", {"name": "hang", "arguments": {}}, id=2)
+    async with (
+        httpx2.AsyncClient(base_url=hub_url) as client,
+        client.stream("GET", f"/episodes/{episode_id}/sse") as stream,
+    ):
+        lines = stream.aiter_lines()
+        path = [(await anext(lines)).removeprefix("data: ") for _ in range(2)][1]
+        for message in (request("initialize", hello), ready, hang):
+            assert (await client.post(path, json=message)).status_code == 202
+        with anyio.fail_after(20):
+            while (refused := await client.post(path, json=ready)).status_code == 202:
+                await anyio.lowlevel.checkpoint()
+        assert refused.status_code == 429
+        assert refused.json()["error"]["data"]["code"] == "TOO_MANY_UNANSWERED"
 
 
 def test_the_schema_of_a_tool_is_an_object_whatever_the_pack_says() -> None:
