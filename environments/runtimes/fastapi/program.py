@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from http import HTTPStatus
@@ -33,6 +34,8 @@ _SAVING: Final = frozenset(("commit", "flush", "begin", "executemany", "bulk_sav
 """What a handler that changes rows calls, or something that it calls."""
 _PLACES: Final = frozenset(("body", "query", "path", "header", "response"))
 _MOST_PROBLEMS: Final = 5
+_PASSING: Final = re.compile(r" at 0x[0-9a-fA-F]+| \(Background on this error at: [^)]*\)")
+"""Addresses in memory, and where SQLAlchemy says more."""
 
 
 class FastApiProgram:
@@ -325,7 +328,7 @@ def _problem(each: Mapping[str, Any]) -> str:
 
 
 def _told(error: Exception) -> str:
-    """An exception in one line."""
+    """An exception in one line, the same in every process."""
     name = type(error).__name__
     try:
         if name == "ResponseValidationError":
@@ -334,4 +337,5 @@ def _told(error: Exception) -> str:
         text = str(error)
     except Exception:  # noqa: BLE001 - its __str__ is the pack's
         text = "(no text)"
-    return f"{name}: {text.strip().partition(chr(10))[0]}"
+    line = text.strip().partition("\n")[0]
+    return f"{name}: {_PASSING.sub('', line)}"
