@@ -117,8 +117,9 @@ class Pipeline:
             )
             raise
         proposals = read_json(body, Scenarios, SCENARIO).proposals
-        self._total += sum(len(_stages(one)) for proposal in proposals for one in proposal.every)
         for proposal in proposals:
+            self._total += len(STAGES) * len(proposal.environments)
+            self._total += 0 if proposal.world is None else len(WORLD_STAGES)
             for one in proposal.every:
                 begun = replace(
                     outcome,

@@ -214,7 +214,7 @@ def _markdown(name: str, sections: Iterable[Section]) -> str:
         for place, repair in section.repairs:
             parts.append(f"### {place}")
             parts.append("\n".join(f"- {problem}" for problem in repair.problems))
-            parts.append(f"```diff\n{repair.changed}\n```")
+            parts.append(f"````diff\n{repair.changed}\n````")
     return "\n\n".join(parts) + "\n"
 
 

@@ -43,9 +43,15 @@ class BudgetSpent(AgentError):
 
 
 class PriceUnknown(AgentError):
-    """Nobody knows what the model's tokens cost."""
+    """Nobody knows what the model's tokens cost, and a budget needs it."""
 
     code = "PRICE_UNKNOWN"
+
+    def __init__(self, model: str) -> None:
+        super().__init__(
+            f"a budget needs a price, and nobody knows that of {model}",
+            hint="say what a million tokens cost: --price IN OUT",
+        )
 
 
 class Spent(Record, frozen=True, kw_only=True):
@@ -64,12 +70,7 @@ class Spending:
     """The answers of a run so far. One writer at a time."""
 
     def __init__(self, folder: Path, priced: Priced | None, budget_usd: float | None) -> None:
-        """Raises ``PriceUnknown`` for a budget without a price."""
-        if budget_usd is not None and priced is None:
-            raise PriceUnknown(
-                "a budget needs a price, and nobody knows that of this model",
-                hint="say what a million tokens cost: --price IN OUT",
-            )
+        """A budget needs to know what tokens cost (``priced``)."""
         self.priced = priced
         self.budget_usd = budget_usd
         self.every: list[Spent] = []

@@ -63,49 +63,76 @@ def draft(into: Path, run: Run, terms: Terms, settings: Settings) -> None:
     Exits with 1 where it stopped or no environment passes.
     """
     from environments.llm import Endpoint
+    from environments.synthesis.spending import Spending
 
-    folder = _folder(into, run.wanted, run.resume, run.redo)
+    _require(run)
+    opened = None if run.resume is None else _opened(into, run)
+    wanted = run.wanted if opened is None else opened.wanted
+    priced = _priced(wanted, terms)
+    folder = opened or _begun(into, wanted)
     endpoint = Endpoint(
-        base_url=folder.wanted.base_url,
-        model=folder.wanted.model,
+        base_url=wanted.base_url,
+        model=wanted.model,
         api_key=settings.model_key,
         temperature=None,
         timeout_seconds=terms.timeout_seconds,
         attempts=terms.attempts,
         concurrency=terms.concurrency,
     )
-    work = _Work(folder, into, endpoint, settings.model_name == RECORDED)
-    _finish(work, terms)
+    spending = Spending(folder.path, priced, terms.budget_usd)
+    _finish(_Work(folder, into, endpoint, settings.model_name == RECORDED), spending)
 
 
-def _folder(into: Path, wanted: Wanted, resume: str | None, redo: str | None) -> RunFolder:
-    """The run that is begun, or gone on with. Exits with 2 for options that make no sense."""
-    from environments.synthesis.folder import RUNS, RunFolder
+def _require(run: Run) -> None:
+    """Exit with 2 for options that make no sense together."""
     from environments.synthesis.pipeline import NAMES
 
-    problem = ""
-    if resume is None and not wanted.model:
+    wanted, problem = run.wanted, ""
+    if run.resume is None and not wanted.model:
         problem = "a model is needed: --model, and --base-url unless it is anthropic:NAME"
-    elif resume is None and (redo is not None or wanted.model == RECORDED):
+    elif run.resume is None and (run.redo is not None or wanted.model == RECORDED):
         problem = "--redo and the recorded model go with --resume"
-    elif resume is None and not (wanted.base_url or wanted.model.startswith("anthropic:")):
+    elif run.resume is None and not (wanted.base_url or wanted.model.startswith("anthropic:")):
         problem = f"where is {wanted.model} asked? --base-url says so"
-    elif resume is not None and wanted.sentence:
+    elif run.resume is not None and wanted.sentence:
         problem = "a run that is gone on with has its sentence already"
-    elif redo is not None and redo not in NAMES:
-        problem = f"{redo!r} is no stage; there are: {', '.join(NAMES)}"
+    elif run.redo is not None and run.redo not in NAMES:
+        problem = f"{run.redo!r} is no stage; there are: {', '.join(NAMES)}"
     if problem:
         complain(problem)
         raise typer.Exit(2)
-    if resume is None:
-        name = datetime.now(UTC).strftime("%Y%m%d-%H%M%S-%f")
-        return RunFolder.begin(into / RUNS / name, wanted)
-    folder = RunFolder.open(Path(resume) if "/" in resume else into / RUNS / resume)
-    if wanted.model not in ("", RECORDED):
-        folder.ask(wanted.model, wanted.base_url)
-    if redo is not None:
-        folder.again(redo)
+
+
+def _begun(into: Path, wanted: Wanted) -> RunFolder:
+    from environments.synthesis.folder import RUNS, RunFolder
+
+    name = datetime.now(UTC).strftime("%Y%m%d-%H%M%S-%f")
+    return RunFolder.begin(into / RUNS / name, wanted)
+
+
+def _opened(into: Path, run: Run) -> RunFolder:
+    """The run that is gone on with, as the options change it."""
+    from environments.synthesis.folder import RUNS, RunFolder
+
+    name = run.resume or ""
+    folder = RunFolder.open(Path(name) if "/" in name else into / RUNS / name)
+    if run.wanted.model not in ("", RECORDED):
+        folder.ask(run.wanted.model, run.wanted.base_url)
+    if run.redo is not None:
+        folder.again(run.redo)
     return folder
+
+
+def _priced(wanted: Wanted, terms: Terms) -> Priced | None:
+    """What tokens cost. Raises ``PriceUnknown`` where a budget needs it."""
+    from environments.evaluation.figures import Prices
+    from environments.synthesis.spending import PriceUnknown, price_of
+
+    given = Prices(prompt=terms.price[0], completion=terms.price[1]) if terms.price else None
+    priced = price_of(wanted.model, wanted.base_url, given)
+    if priced is None and terms.budget_usd is not None:
+        raise PriceUnknown(wanted.model)
+    return priced
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +145,10 @@ class _Work:
     recorded: bool
 
 
-def _finish(work: _Work, terms: Terms) -> None:
+def _finish(work: _Work, spending: Spending) -> None:
     """Go through the run and report; exit with 1 where it stopped or nothing passed."""
     from environments.errors import EnvhubError
-    from environments.synthesis.spending import Spending
 
-    spending = Spending(work.folder.path, _priced(work, terms), terms.budget_usd)
     go_on = f"go on with: envhub synth --into {work.into} --resume {work.folder.path.name}"
     stopped: EnvhubError | None = None
     records: list[EnvironmentRecord] = []
@@ -141,14 +166,6 @@ def _finish(work: _Work, terms: Terms) -> None:
         note(go_on)
     if stopped is not None or not any(one.outcome == "passed" for one in records):
         raise typer.Exit(1)
-
-
-def _priced(work: _Work, terms: Terms) -> Priced | None:
-    from environments.evaluation.figures import Prices
-    from environments.synthesis.spending import price_of
-
-    given = Prices(prompt=terms.price[0], completion=terms.price[1]) if terms.price else None
-    return price_of(work.endpoint.model, work.endpoint.base_url, given)
 
 
 async def _made(work: _Work, spending: Spending) -> list[EnvironmentRecord]:
@@ -221,9 +238,11 @@ def _cost(spending: Spending) -> str:
 
 
 def _report(work: _Work, spending: Spending) -> None:
-    from environments.synthesis.journal import read_record
+    from environments.synthesis.journal import RECORD, read_record
     from environments.synthesis.report import write_report
 
+    if not (work.folder.path / RECORD).is_file():
+        return  # it ended before anything began
     records = list(read_record(work.folder.path))
     table(
         ("environment", "outcome", "tables", "tools", "rows", "tasks", "repairs", "why"),

@@ -159,6 +159,7 @@ def test_the_budget_is_kept_and_a_larger_one_goes_on(
         unknown = Said(capsys, "A tool library.", *common, *TERMS, "--budget-usd", "1.0")
         assert (unknown.code, len(server.asked)) == (1, 0)
         assert "--price" in unknown.err
+        assert not list(tmp_path.iterdir()), "a run that cannot begin leaves nothing"
         none = Said(capsys, "A tool library.", *common, *TERMS, *dear, "--budget-usd", "1.6")
         assert (none.code, len(server.asked)) == (1, 0)
         some = Said(capsys, "A tool library.", *common, *TERMS, *dear, "--budget-usd", "1.74")

@@ -101,8 +101,8 @@ async def _problems(
     proposal: Proposal, known: Sequence[Proposal], embed: Embed | None, taken: Sequence[str]
 ) -> list[str]:
     names = [one.name for one in proposal.every]
-    free = {*taken, *(one.name for other in known for one in other.every), RUNS}
-    problems = [f"{name}: this name is taken" for name in names if name in free]
+    occupied = {*taken, *(one.name for other in known for one in other.every), RUNS}
+    problems = [f"{name}: this name is taken" for name in names if name in occupied]
     problems += [f"{name}: two have this name" for name in {*names} if names.count(name) > 1]
     longest = MEMBER_CHARACTERS if proposal.world else 40
     for one in proposal.every:
@@ -111,6 +111,8 @@ async def _problems(
             problems.append(f"{one.name!r} is no name: a-z, then a-z 0-9 -, at most {limit}")
     for one in proposal.environments:
         problems += _no_system(one)
+        if one.environments:
+            problems.append(f"{one.name} names environments, which only a world mounts")
     if not proposal.environments:
         problems.append("there is no environment")
     if proposal.world is None and len(proposal.environments) > 1:

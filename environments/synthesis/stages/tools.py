@@ -110,7 +110,7 @@ def _unsound(code: str) -> Iterator[str]:
     """What is plain from the text. It is no defence: the guest is; but it tells more."""
     try:
         tree = ast.parse(code)
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         yield f"tools.py is no Python: {error}"
         return
     for node in ast.walk(tree):

@@ -208,7 +208,7 @@ def _misnamed(bare: Task, built: Construction, intent: Intent) -> list[str]:
     problems += [f"there is no entry {n}" for n in entries if not 0 <= n < len(built.entries)]
     try:
         tree = ast.parse(intent.code.source)
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return [*problems, f"the code is no Python: {error}"]
     names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
     if _function(bare) not in names:
