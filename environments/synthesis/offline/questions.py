@@ -203,7 +203,11 @@ async def _property(scene: Scene, entity: Entity) -> Question:
         text = f"What is the {words} of {found.phrase}? Answer with the number only."
         return Question(text, {"numeric": value}, f"{value:g}", found.implicit)
     if column.kind.sort == "day":
-        if column.name.endswith("_on"):
+        if words.endswith("s"):
+            text = (
+                f"Give me the day on which {found.phrase} {words}, as YYYY-MM-DD and nothing else."
+            )
+        elif column.name.endswith("_on"):
             text = f"On which day was or is {found.phrase} {words}? Answer as YYYY-MM-DD."
         else:
             text = f"Give me the “{words}” date of {found.phrase}, as YYYY-MM-DD and nothing else."
