@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -15,7 +15,6 @@ from environments.documents import (
     HIDDEN,
     HIDDEN_SQL,
     Binding,
-    Layout,
     derive,
     encode,
     schema_sql,
@@ -27,8 +26,6 @@ from environments.importers.manifest import write_manifest
 from environments.importers.source import ImportRefused
 from environments.runtimes.source import SOURCE
 from environments.spec import ChangePolicy, EnvironmentSpec, Task
-
-EMPTY: Final = Layout()
 
 
 class Documented(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,16 +88,3 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ImportRefused(f"{path.name} cannot be read: {error}") from error
-
-
-def strings(value: Any) -> Iterator[str]:
-    """The texts in a JSON value, keys too."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield str(key)
-            yield from strings(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from strings(item)

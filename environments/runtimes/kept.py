@@ -14,7 +14,8 @@ import pickle
 import random
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from types import FunctionType, ModuleType
+from enum import Enum
+from types import FunctionType, ModuleType, NoneType
 from typing import Any, Final
 
 import apsw
@@ -28,7 +29,7 @@ _WORDS: Final = struct.Struct("<625I")
 _PICKLED: Final = "pickled:"
 WHOLE: Final = "instance"
 """The name under which everything is kept, with what its parts share, where these would not do."""
-_LEFT: Final = object()
+_HELD: Final = (dict, list, set, str, int, float, NoneType)
 
 
 def digest_of(document: Any) -> str:
@@ -44,17 +45,19 @@ class Surroundings:
 
         ``opaque`` are those that cannot be set back: they may carry one episode into another.
         """
-        self._places: dict[str, dict[str, Any]] = {"": module.__dict__}
+        self._globals = module.__dict__
+        self._names = {*module.__dict__}
         self._classes: dict[str, type] = {}
         self._pristine: dict[tuple[str, str], Any] = {}
         self.opaque: list[str] = []
         without = {*without}
         for name, value in list(module.__dict__.items()):
-            if isinstance(value, type) and value.__module__ == module.__name__:
-                self._classes[name] = value
-                for attribute, held in list(vars(value).items()):
-                    if isinstance(held, dict | list | set) and not attribute.startswith("_"):
-                        self._take_down(name, attribute, held)
+            if isinstance(value, type):
+                if value.__module__ == module.__name__ and _is_plain(value):
+                    self._classes[name] = value
+                    for attribute, held in list(vars(value).items()):
+                        if isinstance(held, _HELD) and not attribute.startswith("__"):
+                            self._take_down(name, attribute, held)
             elif name not in without and not name.startswith("__") and _is_state(value):
                 self._take_down("", name, value)
 
@@ -66,6 +69,8 @@ class Surroundings:
 
     def reset(self, kept: Mapping[str, Any]) -> None:
         """Set everything back, then put what was ``kept`` in place."""
+        for name in self._globals.keys() - self._names:
+            del self._globals[name]
         for (place, name), value in self._pristine.items():
             if not alike(self._get(place, name), value):
                 self._set(place, name, copy.deepcopy(value))
@@ -75,7 +80,11 @@ class Surroundings:
 
     def changed(self) -> Kept:
         """What is not as it was after the import."""
-        found = {}
+        found = {
+            name: self._globals[name]
+            for name in sorted(self._globals.keys() - self._names)
+            if _is_state(self._globals[name])
+        }
         for (place, name), value in self._pristine.items():
             now = self._get(place, name)
             if not alike(now, value):
@@ -83,15 +92,19 @@ class Surroundings:
         return found
 
     def _get(self, place: str, name: str) -> Any:
-        if place:
-            return vars(self._classes[place]).get(name, _LEFT)
-        return self._places[""].get(name, _LEFT)
+        held: Mapping[str, Any] = vars(self._classes[place]) if place else self._globals
+        return held.get(name)
 
     def _set(self, place: str, name: str, value: Any) -> None:
         if place:
             setattr(self._classes[place], name, value)
         else:
-            self._places[""][name] = value
+            self._globals[name] = value
+
+
+def _is_plain(of_class: type) -> bool:
+    """Whether its attributes are the code's own, and not what a library keeps in a class."""
+    return not (hasattr(of_class, "model_fields") or issubclass(of_class, Enum))
 
 
 def _is_state(value: Any) -> bool:

@@ -115,7 +115,14 @@ async def test_the_state_is_what_the_attributes_are(clinic: Environment) -> None
 async def test_what_is_one_object_in_two_places_stays_one(clinic: Environment) -> None:
     episode = await Episode.start(clinic)
     await episode.call("admit", {"patient_id": "p-9", "name": "Cy"})
-    assert (await episode.call("last", {})).result["data"] == {"name": "Cy", "visits": 0}
+    last = (await episode.call("last", {})).result
+    assert last["data"] == {"name": "Cy", "visits": 0}
+    assert (last["name"], last["served"]) == ("Cy", 1)
+    other = await Episode.start(clinic)
+    nobody = await other.call("last", {})  # a global that only a call makes
+    assert nobody.error is not None
+    await other.call("admit", {"patient_id": "p-8", "name": "Di"})
+    assert (await other.call("last", {})).result["served"] == 1
     fork = await episode.fork()
     await episode.call("book", {"patient_id": "p-9", "day": "Sun", "room": 2})  # refused: logged
     await fork.call("book", {"patient_id": "p-9", "day": "Mon", "room": 2})

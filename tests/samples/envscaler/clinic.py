@@ -4,6 +4,8 @@ VISITS = {"count": 0}
 
 
 class Clinic:
+    served = 0
+
     def __init__(self, init_config: dict):
         self.patients: Dict[str, Dict[str, Any]] = {}
         self.appointments: Dict[str, Dict[str, Any]] = init_config.get("appointments", {})
@@ -44,10 +46,13 @@ class Clinic:
 
     def admit(self, patient_id: str, name: str) -> dict:
         """Admit a patient, who waits."""
+        global LAST
+        LAST = name
+        Clinic.served += 1
         patient = {"name": name, "visits": 0}
         self.patients[patient_id] = patient
         self.log.append(patient)
         return {"success": True}
 
     def last(self) -> dict:
-        return {"success": True, "data": self.log[-1]}
+        return {"success": True, "data": self.log[-1], "name": LAST, "served": Clinic.served}
