@@ -54,6 +54,7 @@ def import_packs(
     """
     from environments.importers import importer
     from environments.importers.report import markdown
+    from environments.importers.source import ImportRefused
 
     settings = Settings.from_environment()
     wanted = {*(only or ())}
@@ -61,12 +62,16 @@ def import_packs(
     missing = wanted - {source.name for source in sources}
     for name in sorted(missing):
         complain(f"{path} has no environment {name!r}")
-    into.mkdir(parents=True, exist_ok=True)
     lines = report or into / "import-report.jsonl"
+    try:
+        into.mkdir(parents=True, exist_ok=True)
+        file = lines.open("wb")
+    except OSError as error:
+        raise ImportRefused(f"cannot write {error.filename}: {error.strerror}") from error
     kept = None if no_check else settings.data_dir / "checks"
     done: list[Imported] = []
     try:
-        with lines.open("wb") as file, closing(_each(kind, sources, into, kept, jobs)) as found:
+        with file, closing(_each(kind, sources, into, kept, jobs)) as found:
             for one in found:
                 file.write(msgspec.json.encode(one, enc_hook=str) + b"\n")
                 file.flush()

@@ -51,7 +51,7 @@ class Run:
 
 
 def reported(file: Path) -> dict[str, Any]:
-    lines = map(json.loads, file.read_text().splitlines()) if file.exists() else ()
+    lines = map(json.loads, file.read_text().splitlines()) if file.is_file() else ()
     return {line["name"]: line for line in lines}
 
 
@@ -153,6 +153,12 @@ def test_what_makes_no_sense_is_told(capsys: pytest.CaptureFixture[str], tmp_pat
     assert (run.code, "no folder of JSON files" in run.err) == (1, True)
     run = Run(capsys, tmp_path, kind="parquet")
     assert (run.code, "no format is called 'parquet'" in run.err) == (1, True)
+    run = Run(capsys, tmp_path, "--report", str(tmp_path / "nowhere" / "report.jsonl"))
+    assert (run.code, "report.jsonl: No such file" in run.err) == (1, True)
+    (tmp_path / "into").rmdir()
+    (tmp_path / "into").write_text("")
+    run = Run(capsys, tmp_path)
+    assert (run.code, "into: File exists" in run.err) == (1, True)
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
