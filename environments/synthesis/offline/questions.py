@@ -196,6 +196,8 @@ async def _property(scene: Scene, entity: Entity) -> Question:
     row = scene.dice.choice(rows)
     found = await describe(scene, entity.name, row["id"], scene.dice.choice((1, 2)))
     value = row[column.column]
+    if said(value, column.kind, scene.design.blueprint.currency) in found.phrase:
+        raise DeadEnd("the question says the answer")
     words = column.words.removesuffix(" on")
     if column.kind.sort == "money":
         if value < 5 or sum(r[column.column] == value for r in rows) > 1:
