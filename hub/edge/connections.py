@@ -189,6 +189,8 @@ class LimitedConnection(HttpToolsProtocol):
         self._all = connections
         self._limits = connections.limits
         self._most_fed = WIRE_OVERHEAD * self._limits.max_body_bytes + self._limits.max_head_bytes
+        self._most_headers = self._limits.max_headers
+        self._unsuspicious = min(self._limits.max_url_bytes, self._limits.max_head_bytes)
         self._address = ""
         self._looks = 0  # since it came to rest, or a request began
         self._receiving = self._in_head = False
@@ -277,7 +279,9 @@ class LimitedConnection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         if len(self.pipeline) >= MAX_PIPELINED:
             raise ValueError("too many requests in a row")  # the parser ends the connection
-        refusal = self._fault_of_head()
+        # nothing in it can be larger than all that was read
+        large = self._fed + 2 * self._piece > self._unsuspicious
+        refusal = self._fault_of_head() if large or len(self.headers) > self._most_headers else None
         if refusal is None:
             super().on_headers_complete()
         else:
@@ -289,8 +293,12 @@ class LimitedConnection(HttpToolsProtocol):
         self.headers = _TRAILERS
 
     def on_message_complete(self) -> None:
+        """As uvicorn's, but for web sockets."""
         self._receiving = False
-        super().on_message_complete()
+        cycle = self.cycle
+        if not cycle.response_complete:
+            cycle.more_body = False
+            cycle.message_event.set()
 
     def on_response_complete(self) -> None:
         self._looks = 0
@@ -305,7 +313,5 @@ class LimitedConnection(HttpToolsProtocol):
             return URL_TOO_LONG
         if len(headers) > limits.max_headers:
             return HEAD_TOO_LARGE
-        if self._fed + 2 * self._piece <= limits.max_head_bytes:
-            return None  # all that was read is not as much
         size = len(url) + sum(len(name) + len(value) for name, value in headers)
         return HEAD_TOO_LARGE if size > limits.max_head_bytes else None
