@@ -91,7 +91,7 @@ def database(layout: Layout) -> apsw.Connection:
     return connection
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(st.lists(documents, max_size=3), st.lists(documents, min_size=1, max_size=4))
 def test_any_document_goes_in_and_comes_back(seen: list[Any], later: list[Any]) -> None:
     layout = derive(seen)
