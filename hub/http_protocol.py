@@ -7,8 +7,9 @@ rests. Whatever is unusual (a stream, HEAD, a connection to be closed) is left t
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 import httptools
@@ -34,6 +35,7 @@ class HttpProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._resting = Alarm(self.loop, self.timeout_keep_alive_handler)
+        self._leaving = b""  # an answer that is given and not yet written
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._resting.close()
@@ -41,7 +43,26 @@ class HttpProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         self._resting.stop()
+        self._write()  # what is made of the data may be a refusal, and the end
         super().data_received(data)
+
+    def eof_received(self) -> None:
+        self._write()
+        super().eof_received()
+
+    def shutdown(self) -> None:
+        self._write()
+        super().shutdown()
+
+    def _leave(self, answer: bytes) -> None:
+        """Have an answer written once what is ready to run has run."""
+        self._leaving = answer
+        self.loop.call_soon(self._write)
+
+    def _write(self) -> None:
+        answer, self._leaving = self._leaving, b""
+        if answer and not self.transport.is_closing():  # the client may have left by now
+            self.transport.write(answer)
 
     def on_headers_complete(self) -> None:
         """A request may be served, once those before it on this connection are."""
@@ -56,6 +77,7 @@ class HttpProtocol(HttpToolsProtocol):
         scope["query_string"] = query
         before: RequestResponseCycle | None = self.cycle
         self.cycle = _Cycle(
+            self._leave,
             scope=scope,
             transport=self.transport,
             flow=self.flow,
@@ -65,7 +87,10 @@ class HttpProtocol(HttpToolsProtocol):
             default_headers=self.server_state.default_headers,
             message_event=asyncio.Event(),
             expect_100_continue=self.expect_100_continue,
-            keep_alive=version != "1.0" and parser.should_keep_alive(),
+            # nothing is upgraded here, and what comes after such a request the parser throws away
+            keep_alive=version != "1.0"
+            and parser.should_keep_alive()
+            and not parser.should_upgrade(),
             on_response=self.on_response_complete,
         )  # fmt: skip
         if before is None or before.response_complete:
@@ -89,7 +114,10 @@ class HttpProtocol(HttpToolsProtocol):
 class _Cycle(RequestResponseCycle):
     """A request and its answer."""
 
-    _head: HTTPResponseStartEvent | None = None  # waits for the body, to leave with it
+    def __init__(self, leave: Callable[[bytes], None], **given: Any) -> None:
+        super().__init__(**given)
+        self._leave = leave
+        self._head: HTTPResponseStartEvent | None = None  # waits for the body, to leave with it
 
     async def send(self, message: ASGISendEvent) -> None:
         """See ASGI."""
@@ -123,15 +151,11 @@ class _Cycle(RequestResponseCycle):
             parts.append(_line(name, value))
         parts += (b"\r\n", content)
         if not self.disconnected:
-            asyncio.get_running_loop().call_soon(self._write, b"".join(parts))
+            self._leave(b"".join(parts))
         self.response_started = self.response_complete = True
         self.message_event.set()
         self.on_response()
         return True
-
-    def _write(self, answer: bytes) -> None:
-        if not self.transport.is_closing():  # the client may have left by now
-            self.transport.write(answer)
 
 
 @lru_cache(maxsize=REMEMBERED_LINES)

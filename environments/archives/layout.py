@@ -29,6 +29,8 @@ MAX_MANIFEST_BYTES: Final = 4096
 WINDOW_BYTES: Final = 8 * 1024 * 1024
 """What a frame may ask of the memory of whoever decompresses it."""
 
+_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]{0,63}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,=+-]*(?<!\.)")
 
 
@@ -64,7 +66,19 @@ class ArchiveManifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             )
         if not PACK_NAME.fullmatch(manifest.name) or manifest.encode() != data:
             raise ArchiveInvalid(f"{MANIFEST} is not as envhub writes it")
+        manifest.check()
         return manifest
+
+    def check(self) -> None:
+        """Raise ``ArchiveInvalid`` for a version or a digest that may not stand in the name of a
+        file or a folder, or in a signed comment."""
+        if not _VERSION.fullmatch(self.version):
+            raise ArchiveInvalid(
+                f"{self.version[:40]!r} is no version for an archive",
+                hint="letters, digits and . + _ - of ASCII, at most 64",
+            )
+        if not _DIGEST.fullmatch(self.digest):
+            raise ArchiveInvalid(f"{self.digest[:40]!r} is no digest of a pack")
 
 
 def check_name(name: str) -> None:

@@ -41,6 +41,7 @@ def build_archive(path: Path) -> tuple[ArchiveManifest, bytes]:
     manifest = ArchiveManifest(
         format=FORMAT, name=pack.name, version=pack.spec.version, digest=pack.digest
     )
+    manifest.check()
     plain = io.BytesIO()
     for name, content in ((MANIFEST, manifest.encode()), *sorted(files.items())):
         plain.write(header(f"{pack.name}/{name}", len(content)))

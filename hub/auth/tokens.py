@@ -38,7 +38,7 @@ class Token(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is kept of a token."""
 
     name: str
-    digest: str
+    digest: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
     """SHA-256 of its secret, in hex."""
     tenant: str
     scopes: Annotated[tuple[TokenScope, ...], msgspec.Meta(min_length=1)]
@@ -119,26 +119,39 @@ class TokenFile:
     @contextmanager
     def _changing(self) -> Iterator[tuple[Token, ...]]:
         """One at a time, whichever process it is."""
-        with self.path.with_suffix(".lock").open("a") as lock:
-            self._give(lock.fileno())
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        handle = self._own(self.path.with_suffix(".lock"))
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
             yield self.read()
+        finally:
+            os.close(handle)
 
     def _write(self, tokens: tuple[Token, ...]) -> None:
         fresh = self.path.with_suffix(".new")
-        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            self._give(handle)
+        fresh.unlink(missing_ok=True)
+        with os.fdopen(self._own(fresh, os.O_EXCL), "wb") as file:
             file.write(msgspec.json.format(msgspec.json.encode(_Kept(tokens=tokens))))
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(self.path)
 
-    def _give(self, handle: int) -> None:
-        """Files root makes are those of the directory's owner, or the hub could not read them."""
+    def _own(self, path: Path, more: int = 0) -> int:
+        """A file beside the tokens, open for writing.
+
+        What root makes is the directory's owner's, or the hub could not read it; and no link of
+        theirs has root write to or give away another file. Raises ``DataDirUnusable``.
+        """
+        try:
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | more, 0o600)
+        except OSError as error:
+            raise DataDirUnusable(
+                f"{path} cannot be written: {error.strerror}",
+                hint="is it a link, or another user's?",
+            ) from error
         if os.geteuid() == 0:
             owner = self.path.parent.stat()
             os.fchown(handle, owner.st_uid, owner.st_gid)
+        return handle
 
 
 class Tokens:

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 import zstandard
 from hypothesis import given, settings
@@ -268,6 +269,39 @@ def test_the_manifest_must_tell_the_truth(tmp_path: Path) -> None:
     newer = ArchiveManifest(format=2, name="shop", version="1.0.0", digest=MANIFEST_OF_SHOP.digest)
     with pytest.raises(ArchiveInvalid, match="format 2"):
         unpacked(compressed(entry(f"shop/{MANIFEST}", newer.encode())), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"digest": "/tmp/outside"},
+        {"digest": "../../outside"},
+        {"digest": "a\0b"},
+        {"digest": "0" * 3000},
+        {"digest": "0" * 63 + "A"},
+        {"version": "1.0\tdigest:" + "0" * 64},
+        {"version": "../1.0"},
+        {"version": "\x1b]0;mine\x07"},
+    ],
+)
+def test_what_comes_to_name_files_and_folders_is_one_word(
+    lie: dict[str, str], tmp_path: Path
+) -> None:
+    lies = msgspec.structs.replace(MANIFEST_OF_SHOP, **lie)
+    file = tmp_path / "given.tar.zst"
+    file.write_bytes(
+        compressed(entry(f"shop/{MANIFEST}", lies.encode()) + b"".join(FILES) + bytes(1024))
+    )
+    with pytest.raises(ArchiveInvalid, match=r"no (digest|version)"):
+        read_archive(file)
+
+
+def test_a_version_that_is_no_word_is_not_signed(tmp_path: Path) -> None:
+    pack = Path(shutil.copytree(SHOP, tmp_path / "shop"))
+    manifest = pack / "environment.toml"
+    manifest.write_text(manifest.read_text().replace('"1.0.0"', '"1.0.0\\tdigest:0000"'))
+    with pytest.raises(ArchiveInvalid, match="no version"):
+        build_archive(pack)
 
 
 # --- by chance ---------------------------------------------------------------------------------

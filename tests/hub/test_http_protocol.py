@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -16,6 +16,8 @@ from hub.http_protocol import HttpProtocol
 
 pytestmark = pytest.mark.anyio
 GATES: dict[str, asyncio.Event] = {}
+MEANWHILE: list[Callable[[], None]] = []
+"""What comes between the moment that ``/meanwhile`` is answered and that of the writing."""
 
 
 async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -38,10 +40,12 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["path"] == "/raises":
         raise ValueError("after the head")
     await send({"type": "http.response.body", "body": text})
+    if scope["path"] == "/meanwhile":
+        MEANWHILE.pop()()
 
 
 @pytest.fixture
-async def port() -> AsyncIterator[int]:
+async def server() -> AsyncIterator[uvicorn.Server]:
     config = uvicorn.Config(
         app, http=HttpProtocol, ws="none", lifespan="off", log_config=None, access_log=False,
         port=0, timeout_keep_alive=1,
@@ -51,9 +55,15 @@ async def port() -> AsyncIterator[int]:
     server.lifespan = config.lifespan_class(config)
     await server.startup()
     try:
-        yield server.servers[0].sockets[0].getsockname()[1]
+        yield server
     finally:
         await server.shutdown()
+
+
+@pytest.fixture
+def port(server: uvicorn.Server) -> int:
+    found: int = server.servers[0].sockets[0].getsockname()[1]
+    return found
 
 
 @contextlib.asynccontextmanager
@@ -85,6 +95,24 @@ async def test_requests_that_come_together_are_answered_in_their_order(port: int
     assert bodies == [b"POST /a b?x=1&y=%20 hi", b"GET /c?z ", b"GET /d? "]
 
 
+@pytest.mark.parametrize(
+    ("what", "then"),
+    [
+        (lambda connection: connection.data_received(b"nonsense\r\n\r\n"), b"HTTP/1.1 400 "),
+        (lambda connection: connection.shutdown(), b""),
+    ],
+    ids=["nonsense", "the server stops"],
+)
+async def test_an_answer_that_is_given_comes_before_the_end(
+    server: uvicorn.Server, port: int, what: Callable[[Any], None], then: bytes
+) -> None:
+    async with connection(port) as (reader, writer):
+        MEANWHILE.append(lambda: what(next(iter(server.server_state.connections))))
+        writer.write(b"GET /meanwhile HTTP/1.1\r\nhost: h\r\n\r\n")
+        assert (await answer(reader))[2] == b"GET /meanwhile? "
+        assert (await reader.read()).startswith(then)
+
+
 async def test_an_answer_to_head_has_no_body(port: int) -> None:
     async with connection(port) as (reader, writer):
         writer.write(b"HEAD /a HTTP/1.1\r\nhost: h\r\n\r\nGET /b HTTP/1.1\r\nhost: h\r\n\r\n")
@@ -95,9 +123,10 @@ async def test_an_answer_to_head_has_no_body(port: int) -> None:
 
 HTTP_1_0 = b"GET / HTTP/1.0\r\n\r\n"
 CLOSING = b"GET / HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n"
+UPGRADING = b"GET / HTTP/1.1\r\nhost: h\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\nGET /lost"
 
 
-@pytest.mark.parametrize("asks", [HTTP_1_0, CLOSING])
+@pytest.mark.parametrize("asks", [HTTP_1_0, CLOSING, UPGRADING])
 async def test_who_wants_the_connection_closed_has_it_closed(port: int, asks: bytes) -> None:
     async with connection(port) as (reader, writer):
         writer.write(asks)

@@ -82,6 +82,39 @@ def test_a_file_that_cannot_be_read_closes_an_open_hub(tmp_path: Path) -> None:
     assert not gate.open
 
 
+@pytest.mark.parametrize("digest", ["zz", "z" * 64, "é" * 64])
+def test_a_digest_that_is_none_is_a_file_that_cannot_be_read(tmp_path: Path, digest: str) -> None:
+    file = TokenFile(tmp_path / "tokens.json")
+    secret = file.create("ann", "acme", ["play"]).encode()
+    tokens = Tokens(file)
+    (kept,) = file.read()
+    file.path.write_text(file.path.read_text().replace(kept.digest, digest))
+    assert not tokens.refresh()
+    assert tokens.find(secret) is not None
+
+
+@pytest.mark.parametrize("name", ["tokens.lock", "tokens.new"])
+def test_a_link_beside_the_tokens_is_not_followed(tmp_path: Path, name: str) -> None:
+    other, data = tmp_path / "other", tmp_path / "data"
+    other.write_text("another's")
+    data.mkdir()
+    if os.geteuid() == 0:  # or whose hub it is could have root give it any file
+        os.chown(data, 65534, 65534)
+    before = other.stat()
+    (data / name).symlink_to(other)
+    file = TokenFile(data / "tokens.json")
+    if name == "tokens.lock":
+        with pytest.raises(DataDirUnusable, match=r"tokens\.lock cannot be written"):
+            file.create("ann", "ann", ["play"])
+    else:
+        file.create("ann", "ann", ["play"])
+        assert not file.path.is_symlink()
+    after = other.stat()
+    assert (after.st_uid, after.st_size, after.st_mtime_ns) == (
+        before.st_uid, before.st_size, before.st_mtime_ns
+    )  # fmt: skip
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files for others")
 def test_what_root_makes_is_the_hubs_to_read(tmp_path: Path) -> None:
     os.chown(tmp_path, 65534, 65534)
