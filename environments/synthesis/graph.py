@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from environments.episode import Episode
+from environments.errors import PackInvalid
 from environments.oracle import resolve_oracle
 from environments.spec import OracleCall
 from environments.trajectory import Step
@@ -38,10 +39,12 @@ class Walk:
     async def call(
         self, tool: str, arguments: Mapping[str, Any], expect_error: str | None = None
     ) -> Step:
-        """Raises ``DeadEnd`` if it does not end as expected."""
+        """Raises ``DeadEnd`` if it does not end as expected, ``PackInvalid`` if it crashes."""
         call = OracleCall(tool=tool, arguments=dict(arguments), expect_error=expect_error)
         resolved = resolve_oracle(call, [step.result for step in self.steps])
         step = await self.episode.call(tool, resolved)
+        if step.error is not None and step.error.kind == "environment":
+            raise PackInvalid(f"{tool} {resolved}: {step.error.message}")
         code = step.error.code if step.error else None
         if code != expect_error or step.truncated:
             raise DeadEnd(f"{tool} answered {code or 'too much'}")

@@ -334,7 +334,7 @@ class _Module:
         self.lines.put(f'"""{action.doc}"""')
         for take in action.takes:
             if take.kind is not None and take.kind.sort == "day":
-                self.lines.put(f"{take.name}_day = {take.name}.isoformat()")
+                self.lines.put(f"{take.name} = {take.name}.isoformat()")
         StepWriter(action, self.entities, self.lines).write()
 
     def _parameter(self, take: Take) -> str:

@@ -131,7 +131,7 @@ class StepWriter:
         for step in steps:
             match step:
                 case Need():
-                    self.lines.put(f"if {python_opposite(step.condition, self.tables)}:", depth)
+                    self._unless(step.condition, depth)
                     message = message_literal(step.message, self.tables)
                     raised = [text_literal(step.code), message]
                     self.lines.call("raise ToolError(", raised, depth=depth + 1)
@@ -158,6 +158,26 @@ class StepWriter:
                     sql = text_literal(f"DELETE FROM {self.tables[step.entity]}{clause}")
                     self.lines.call("db.run(", [sql, *values], depth=depth)
 
+    def _unless(self, condition: str, depth: int) -> None:
+        """``if`` the condition does not hold; what it looks for comes first, on its own line."""
+        match parse(condition):
+            case ast.UnaryOp(ast.Not(), ast.Call(ast.Name("exists")) as call):
+                opposite = "found is not None"
+            case ast.Call(ast.Name("exists")) as call:
+                opposite = "found is None"
+            case _:
+                self.lines.put(f"if {python_opposite(condition, self.tables)}:", depth)
+                return
+        written = python(ast.unparse(call), self.tables).removeprefix("(db.one(")
+        self._query("found = db.one(", written.removesuffix(") is not None)"), depth)
+        self.lines.put(f"if {opposite}:", depth)
+
+    def _query(self, before: str, arguments: str, depth: int) -> None:
+        """A call whose first argument is a query, broken after it where the line is too long."""
+        _, text, others = arguments.split('"', 2)
+        rest = others.removeprefix(", ")
+        self.lines.call(before, [f'"{text}"', *([rest] if rest else [])], depth=depth)
+
     def _assign(self, name: str, value: str, depth: int) -> None:
         written = python(value, self.tables)
         if (
@@ -165,10 +185,7 @@ class StepWriter:
             and len(written) > 80
             and isinstance(parse(value), ast.Call)
         ):
-            first, _, rest = written[len("db.scalar(") : -1].partition('"')
-            text, _, others = rest.partition('"')
-            arguments = [f'{first}"{text}"', *[o for o in [others.removeprefix(", ")] if o]]
-            self.lines.call(f"{name} = db.scalar(", arguments, depth=depth)
+            self._query(f"{name} = db.scalar(", written[len("db.scalar(") : -1], depth)
         else:
             self.lines.put(f"{name} = {written}", depth)
 
