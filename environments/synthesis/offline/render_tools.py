@@ -112,7 +112,7 @@ class _Module:
                 f"ON {alias}.id = {entity.table}.{attribute.column}"
             )
         put = self.lines.put
-        constant = entity.table.upper()
+        constant = _query_name(entity)
         if not joins:
             put(f'{constant} = "SELECT * FROM {entity.table}"', 0)
             return
@@ -138,7 +138,7 @@ class _Module:
                 continue
             name, kind = entity.name, "int" if entity.log else "str"
             put(f"def _{name}(db: Database, {name}_id: {kind}) -> Row:", 0)
-            query = f'f"{{{entity.table.upper()}}} WHERE {entity.table}.id = ?"'
+            query = f'f"{{{_query_name(entity)}}} WHERE {entity.table}.id = ?"'
             self.lines.call("return _one(", ["db", text_literal(name), query, f"{name}_id"])
             put("", 0)
             put("", 0)
@@ -199,7 +199,7 @@ class _Module:
             put(f'order = _ordering(sort, "{entity.table}", {order})')
             order = "order"
         last = {"plain": [], "paged": ["page"], "limited": ["limit"]}[listing]
-        arguments = ["db", entity.table.upper(), "where", "values", order, *last]
+        arguments = ["db", _query_name(entity), "where", "values", order, *last]
         self.lines.call("return _listed(", arguments)
 
     def _find_doc(self, tool: Tool, entity: Entity) -> str:
@@ -233,7 +233,7 @@ class _Module:
                 if each.kind.sort == "ref" and each.kind.entity == name
             )
             order = f" ORDER BY {_order(child)}"
-            query = f'f"{{{child.table.upper()}}} WHERE {child.table}.{column} = ?{order}"'
+            query = f'f"{{{_query_name(child)}}} WHERE {child.table}.{column} = ?{order}"'
             self.lines.call(f'{name}["{child.table}"] = db.rows(', [query, f"{name}_id"])
         put(f"return {name}")
 
@@ -380,6 +380,11 @@ def _stored(attribute: Attribute) -> str:
 def _listed(words: Sequence[str]) -> str:
     """``a, b and c``."""
     return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
+
+
+def _query_name(entity: Entity) -> str:
+    """The constant of the query that reads an entity; no limit of a blueprint is called so."""
+    return f"ALL_{entity.table.upper()}"
 
 
 def _order(entity: Entity) -> str:
