@@ -271,8 +271,9 @@ class Episodes:
             else:
                 self.metrics.call(environment, step.error.kind, seconds)
                 self._fault(step.error.kind, step.error.code, tool, step.error.message)
-            known = tool if step.error is None else ""  # it may be anything at all
-            self._log.debug("call", tool=known, step=step.index, seconds=round(seconds, 6))
+            if step.error is not None and step.error.kind == "agent":
+                tool = ""  # it may be anything at all
+            self._log.debug("call", tool=tool, step=step.index, seconds=round(seconds, 6))
             return step
         except EnvhubError as error:
             self.metrics.call(environment, error.kind, time.perf_counter() - started)
