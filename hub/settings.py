@@ -114,7 +114,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     user_key: str = ""
 
     model_url: str = ""
-    """An OpenAI-compatible endpoint whose model plays where ``envhub eval`` says so."""
+    """An OpenAI-compatible endpoint: its model plays in ``eval`` and ``rate``, writes in ``synth``;
+    up to and with ``/v1``."""
     model_name: str = ""
     model_key: str = ""
 
