@@ -145,16 +145,23 @@ def with_files_named(message: str) -> str:
 
 
 def _read_recipe(path: Path, spec: EnvironmentSpec) -> Recipe:
-    schema = read_text(path / _SCRIPTS[0])
+    schema = _read_script(path / _SCRIPTS[0])
     scripts = [schema]
     if (path / _SCRIPTS[1]).is_file():
-        scripts.append(read_text(path / _SCRIPTS[1]))
+        scripts.append(_read_script(path / _SCRIPTS[1]))
     return Recipe(
         scripts=tuple(scripts),
         rows=read_tables(path / "data", schema),
         clock_ms=spec.clock.start_ms,
         foreign_keys=spec.foreign_keys,
     )
+
+
+def _read_script(path: Path) -> str:
+    script = read_text(path)
+    if "\0" in script:
+        raise PackInvalid(f"{path.parent.name}/{path.name}: a NUL stands in it, where SQL ends")
+    return script
 
 
 def pack_digest(path: Path) -> str:
@@ -337,10 +344,10 @@ def _read_toml(path: Path, kind: type[_S]) -> tuple[_S, str]:
     place, text = f"{path.parent.name}/{path.name}", read_text(path)
     try:
         return msgspec.convert(tomllib.loads(text), kind), text
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise PackInvalid(f"{place}: {error}") from None
     except msgspec.ValidationError as error:
         raise invalid(error, place, text, kind) from None
+    except (ValueError, RecursionError) as error:  # not all of tomllib's are its TOMLDecodeError
+        raise PackInvalid(f"{place}: {error}") from None
 
 
 def _read_faults(path: Path) -> PackFaults:

@@ -15,7 +15,8 @@ from environments.errors import PackInvalid
 from snapshots.store import TableRows
 
 _PREFIX = re.compile(r"^\d+[-_]")
-_QUOTED_OR_COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'", re.DOTALL)
+_QUOTED_OR_COMMENT = re.compile(r"--[^\n]*|/\*.*?(?:\*/|\Z)|'(?:[^']|'')*+(?:'|\Z)", re.DOTALL)
+"""One that does not end goes to the end of the text: so it never looks back."""
 _TABLE = re.compile(r"\bCREATE\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?[\"`\[]?(\w+)", re.IGNORECASE)
 _REFERENCE = re.compile(r"\bREFERENCES\s+[\"`\[]?(\w+)", re.IGNORECASE)
 
@@ -59,19 +60,19 @@ def _parents_first(schema: str) -> list[str]:
         end = starts[index + 1].start() if index + 1 < len(starts) else len(bare)
         parents[start.group(1)] = _REFERENCE.findall(bare, start.end(), end)
     order: list[str] = []
-    visiting: set[str] = set()
-
-    def visit(table: str) -> None:
-        if table in order or table in visiting or table not in parents:
-            return
-        visiting.add(table)
-        for parent in parents[table]:
-            visit(parent)
-        order.append(table)
-
+    visited: set[str] = set()
     for table in parents:
-        visit(table)
-    return order
+        waiting = [table]
+        while waiting:
+            last = waiting[-1]
+            if last not in visited:
+                visited.add(last)
+                waiting += [
+                    up for up in reversed(parents[last]) if up in parents and up not in visited
+                ]
+                continue
+            order.append(waiting.pop())
+    return list(dict.fromkeys(order))
 
 
 def _read_json(path: Path) -> Iterator[Mapping[str, Any]]:
@@ -80,11 +81,14 @@ def _read_json(path: Path) -> Iterator[Mapping[str, Any]]:
             continue
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise PackInvalid(f"{_place(path)}: line {number}: not JSON: {error}") from None
         if not isinstance(row, dict) or not row:
             raise PackInvalid(f"{_place(path)}: line {number}: must be an object of columns")
-        yield {name: _storable(value) for name, value in row.items()}
+        try:
+            yield {_storable(name): _storable(value) for name, value in row.items()}
+        except (ValueError, RecursionError) as error:
+            raise PackInvalid(f"{_place(path)}: line {number}: no database holds {error}") from None
 
 
 def _read_csv(path: Path) -> Iterator[Mapping[str, Any]]:
@@ -100,13 +104,23 @@ def _read_csv(path: Path) -> Iterator[Mapping[str, Any]]:
                 yield {name: value or None for name, value in row.items()}
         except csv.Error as error:
             raise PackInvalid(f"{_place(path)}: line {reader.line_num}: {error}") from None
+        except UnicodeDecodeError as error:
+            raise PackInvalid(f"{_place(path)}: byte {error.start} is not UTF-8") from None
 
 
 def _storable(value: Any) -> Any:
+    """Raises ``ValueError`` for what SQLite has no place for, ``RecursionError``."""
     if isinstance(value, bool):
         return int(value)
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ValueError(f"the integer {value}")
     if isinstance(value, (dict, list)):
-        return json.dumps(value, ensure_ascii=False)
+        value = json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str) and not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(f"half of a character ({value[error.start]!a})") from None
     return value
 
 

@@ -126,8 +126,11 @@ class SecretKey:
 
     def save(self, path: Path) -> Path:
         """Write the key to ``path`` (mode 0600) and its public half beside it; gives the latter's
-        path. Raises ``KeyInvalid`` where either is there already."""
+        path. Raises ``KeyInvalid`` where either is there, and for what a public half is called.
+        """
         public = path.with_suffix(".pub")
+        if path == public:
+            raise KeyInvalid(f"{path} is what a public half is called", hint="give another name")
         for place in (path, public):
             if place.exists():
                 raise KeyInvalid(f"{place} is there already", hint="give another name")

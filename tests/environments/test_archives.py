@@ -396,6 +396,9 @@ def test_a_key_is_kept_and_read_again(tmp_path: Path) -> None:
     assert "seed" not in repr(key)
     with pytest.raises(KeyInvalid, match="there already"):
         SecretKey.generate().save(tmp_path / "my.key")
+    with pytest.raises(KeyInvalid, match="a public half is called"):
+        SecretKey.generate().save(tmp_path / "other.pub")
+    assert not (tmp_path / "other.pub").exists()
     with pytest.raises(KeyInvalid, match="no secret key"):
         SecretKey.load(public)
     with pytest.raises(KeyInvalid, match="no public key"):

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from environments.catalogue import Catalogue, load_pack, pack_digest
+from environments.datafiles import read_tables
 from environments.errors import PackInvalid, UnknownEnvironment, UnknownTask
 from environments.scaffold import new_pack
 from snapshots import SnapshotStore
 
+SHOP = Path(__file__).resolve().parents[1] / "packs" / "shop"
 Edit = Callable[[str, str, str], None]
 
 
@@ -294,3 +296,37 @@ def test_listing_many_packs_reads_only_manifests(tmp_path: Path) -> None:
         (folder / "tools.py").write_text("raise SystemExit('a catalogue runs no code')")
         (folder / "tasks.jsonl").write_text("not read")
     assert len(Catalogue([tmp_path]).names()) == 50
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("products.jsonl", b'{"name": "\\ud800"}', "line 1: no database holds half of a character"),
+        ("products.jsonl", b'{"\\ud800": 1}', "line 1: no database holds half of a character"),
+        ("products.jsonl", b'{"name": [1, "\\udc00"]}', "no database holds half of a character"),
+        ("products.jsonl", b'{"stock": 9223372036854775808}', "no database holds the integer 92"),
+        ("products.jsonl", b'{"name": ' + b"[" * 100_000, "line 1: not JSON"),
+        ("products.csv", b"name\n\xff\n", "byte 5 is not UTF-8"),
+        ("../schema.sql", b"CREATE TABLE a (b)\0;", "schema.sql: a NUL stands in it"),
+        ("../environment.toml", b"[changes]\nx = 1" + b"0" * 5000, "environment.toml: "),
+    ],
+)
+def test_what_no_database_and_no_parser_takes_is_the_packs_fault(
+    tmp_path: Path, name: str, content: bytes, told: str
+) -> None:
+    pack = Path(shutil.copytree(SHOP, tmp_path / "shop"))
+    (pack / "data").mkdir(exist_ok=True)
+    (pack / "data" / name).write_bytes(content)
+    with pytest.raises(PackInvalid) as caught:
+        load_pack(pack)
+    assert told in str(caught.value)
+
+
+def test_a_schema_is_read_in_time_that_grows_with_its_length(tmp_path: Path) -> None:
+    tables = 3000
+    chain = "".join(f"CREATE TABLE t{n} (a REFERENCES t{n + 1});" for n in range(tables))
+    for number in (0, tables - 1):
+        (tmp_path / f"t{number}.csv").write_text("a\nb\n")
+    # comments that do not end: looked for from each of their beginnings, they would take minutes
+    rows = read_tables(tmp_path, chain + "/* " * 300_000)
+    assert [each.table for each in rows] == [f"t{tables - 1}", "t0"]
