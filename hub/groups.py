@@ -138,7 +138,7 @@ class Groups:
             instruction=task.instruction,
             tells_remaining=task.tells_remaining,
             members=tuple(
-                new_id("ep", None if key is None else f"{key}/{number}", principal.tenant)
+                new_id("ep", None if key is None else (key, number), principal.tenant)
                 for number in range(request.size)
             ),
             seed=request.seed,

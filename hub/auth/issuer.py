@@ -30,6 +30,8 @@ ALGORITHMS: Final = (
 )  # fmt: skip
 """Asymmetric ones: whoever can check a token cannot make one."""
 LEEWAY_SECONDS: Final = 30
+LATEST: Final = 1 << 53
+"""What expires later does so then: beyond it a clock of ours cannot tell the seconds apart."""
 KEYS_FRESH_SECONDS: Final = 600.0
 """How long keys are used before they are asked for again."""
 ASK_AGAIN_SECONDS: Final = 15.0
@@ -114,7 +116,7 @@ class Issuer:
             tenant,
             _scopes(claims),
             quota=quota,
-            expires=float(claims["exp"]) + LEEWAY_SECONDS,
+            expires=min(int(claims["exp"]), LATEST) + LEEWAY_SECONDS,
             paths=self._paths(claims["aud"]),
         )
 

@@ -119,6 +119,15 @@ async def test_a_key_begins_one_group_however_often_it_is_asked_for(rest: Rest) 
     assert error["code"] == "KEY_REUSED"
 
 
+async def test_a_key_of_an_episode_is_never_that_of_a_groups_member(rest: Rest) -> None:
+    group = await rest.ask("POST", "/v1/groups", {**TEA, "size": 2, "key": "a-key-of"}, expect=201)
+    for number in range(2):
+        wanted = {**TEA, "key": f"a-key-of/{number}"}
+        episode = await rest.ask("POST", "/v1/episodes", wanted, expect=201)
+        assert episode["id"] not in group["episodes"]
+        assert episode["group"] is None
+
+
 async def test_what_a_group_is_made_of_is_said_one_way(rest: Rest) -> None:
     sample = {"splits": ["train"]}
     for body in (

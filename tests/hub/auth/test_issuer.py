@@ -209,6 +209,12 @@ async def test_a_new_key_is_found(anyio_backend: object) -> None:
         assert (await checks.find(issuer.token("ES256").encode())).tenant == "oauth:ann"
 
 
+async def test_a_token_may_be_good_for_longer_than_a_clock_can_tell(anyio_backend: object) -> None:
+    async with issuing() as issuer:
+        checks = checking(issuer, Clock())
+        assert (await checks.find(issuer.token(exp=10**400).encode())).expires > 1e15
+
+
 async def test_an_issuer_out_of_order_is_our_fault_and_known_keys_go_on(
     anyio_backend: object,
 ) -> None:
