@@ -13,6 +13,7 @@ import hashlib
 import os
 import secrets
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -68,9 +69,10 @@ class PublicKey:
             return cls.parse(text)
         except KeyInvalid:
             path = Path(text)
-            if not path.is_file():
-                raise
-            return cls.parse(_read(path))
+            with suppress(OSError):  # it may be too long for a name
+                if path.is_file():
+                    return cls.parse(_read(path))
+            raise
 
     @property
     def text(self) -> str:

@@ -401,8 +401,9 @@ def test_a_key_is_kept_and_read_again(tmp_path: Path) -> None:
     assert not (tmp_path / "other.pub").exists()
     with pytest.raises(KeyInvalid, match="no secret key"):
         SecretKey.load(public)
-    with pytest.raises(KeyInvalid, match="no public key"):
-        PublicKey.given("nonsense")
+    for nonsense in ("nonsense", "longer than any name of a file " * 20):
+        with pytest.raises(KeyInvalid, match="no public key"):
+            PublicKey.given(nonsense)
 
 
 def test_trust(tmp_path: Path) -> None:
