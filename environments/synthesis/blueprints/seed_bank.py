@@ -67,7 +67,7 @@ BLUEPRINT = Blueprint(
     ),
     settle=(
         "UPDATE vaults SET shelves = max(shelves, (SELECT count(*) FROM lots WHERE vault_id = vaults.id AND state = 'stored'))",
-        "UPDATE species SET needs_degrees = max(needs_degrees, coalesce((SELECT max(v.degrees) FROM lots l JOIN vaults v ON v.id = l.vault_id WHERE l.species_id = species.id AND l.state = 'stored'), needs_degrees))",
+        "UPDATE species SET needs_degrees = max(needs_degrees, coalesce((SELECT max(v.degrees) FROM lots l JOIN vaults v ON v.id = l.vault_id WHERE l.species_id = species.id AND l.state <> 'exhausted'), needs_degrees))",
         "UPDATE lots SET seeds = 0 WHERE state = 'exhausted'",
         "UPDATE tests SET state = 'read' WHERE state = 'running' AND (id NOT IN (SELECT min(id) FROM tests WHERE state = 'running' GROUP BY lot_id) OR lot_id NOT IN (SELECT id FROM lots WHERE state = 'stored'))",
         "UPDATE tests SET sprouted = 0 WHERE state = 'running'",
