@@ -57,22 +57,27 @@ class PublicKey:
         lines = text.strip().splitlines() or [""]
         data = _decode(lines[-1])
         if len(lines) > 2 or data is None or len(data) != _PUBLIC_BYTES or data[:2] != _KEY:
+            # its text is not told: it may be a secret key's
             raise KeyInvalid(
-                f"{text[:60]!r} is no public key", hint="minisign's begin with RW, 56 characters"
+                "what was given is no public key", hint="minisign's begin with RW, 56 characters"
             )
         return cls(data[2 : 2 + _ID_BYTES], data[2 + _ID_BYTES :])
 
     @classmethod
     def given(cls, text: str) -> PublicKey:
         """From base64, or from the file of that name. Raises ``KeyInvalid``."""
-        try:
+        with suppress(KeyInvalid):
             return cls.parse(text)
-        except KeyInvalid:
-            path = Path(text)
-            with suppress(OSError):  # it may be too long for a name
-                if path.is_file():
-                    return cls.parse(_read(path))
-            raise
+        path, found = Path(text), False
+        with suppress(OSError):  # it may be too long for a name
+            found = path.is_file()
+        try:
+            return cls.parse(_read(path) if found else "")
+        except KeyInvalid as error:
+            what = f"{text!r} is no public key"
+            if not found:
+                what = f"{text[:60]!r} is no public key, nor is there such a file"
+            raise KeyInvalid(what, hint=error.hint) from None
 
     @property
     def text(self) -> str:

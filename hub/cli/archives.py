@@ -54,13 +54,18 @@ def build(
     path = output or Path(f"{manifest.name}-{manifest.version}{SUFFIX}")
     if not path.name.endswith(SUFFIX):
         raise typer.BadParameter(f"a pack archive is called *{SUFFIX}", param_hint="--output")
+    signed = signature_of(path)
+    outdated = signed.exists() and not (path.exists() and path.read_bytes() == content)
     _write(path, content)
     say(f"{path}  {len(content)} bytes")
     say(f"digest {manifest.digest}")
+    if outdated and not key:  # beside another file it would have a hub refuse this one
+        signed.unlink()
+        say(f"{signed} was another file's signature, and is removed: --sign makes a new one")
     if key:
         comment = f"pack:{manifest.name}\tversion:{manifest.version}\tdigest:{manifest.digest}"
-        _write(signature_of(path), key.sign(content, comment).encode())
-        say(f"signed by {key.public.name}: {signature_of(path)}")
+        _write(signed, key.sign(content, comment).encode())
+        say(f"signed by {key.public.name}: {signed}")
 
 
 def verify(file: File, public_key: PublicKeys = None, digest: Digest = "") -> None:

@@ -13,6 +13,7 @@ import msgspec
 import typer
 
 from hub.cli.output import complain, say, table
+from hub.cli.packs import is_path, name_of
 from hub.cli.progress import progress
 from hub.judging import judge_of, user_of
 from hub.settings import Settings
@@ -128,7 +129,7 @@ def evaluate(
         temperature=temperature,
     )
     wanted = Wanted(
-        names=tuple(map(_name, packs)),
+        names=tuple(map(name_of, packs)),
         tries=tries,
         tasks=tuple(task or ()),
         split=msgspec.convert(split, Split | None),
@@ -155,6 +156,8 @@ async def _measure(settings: Settings, wanted: Wanted, script: str | None, as_js
         ) as environments,
     ):
         opened = [await environments.get(name) for name in dict.fromkeys(wanted.names)]
+        for environment in opened:  # a plan that one does not know is told once, before all runs
+            environment.under(wanted.terms.faults)
         tries = tries_of(opened, wanted.tries, tasks=wanted.tasks, split=wanted.split)
         evaluation = Evaluation(wanted.folder, wanted.terms)
         with progress(f"{policy.name} plays", len(tries)) as done:
@@ -277,17 +280,7 @@ def _require(settings: Settings, policy: str | None, malformed: str, split: str 
 
 
 def _folders(packs: Sequence[str]) -> tuple[Path, ...] | None:
-    return tuple(Path(pack) for pack in packs if _is_folder(pack)) or None
-
-
-def _name(pack: str) -> str:
-    from environments.catalogue import load_pack
-
-    return load_pack(Path(pack)).name if _is_folder(pack) else pack
-
-
-def _is_folder(pack: str) -> bool:
-    return "/" in pack or pack.startswith(".")
+    return tuple(Path(pack) for pack in packs if is_path(pack)) or None
 
 
 def slug(name: str) -> str:

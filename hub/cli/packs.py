@@ -135,7 +135,7 @@ def show(
         async with open_environments(
             catalogue_of(settings), data_dir=settings.data_dir
         ) as environments:
-            environment = await environments.get(_name(name))
+            environment = await environments.get(name_of(name))
         pack, spec = environment.pack, environment.pack.spec
         if as_json:
             described = {
@@ -184,19 +184,24 @@ def show(
 def _settings(packs: Sequence[Path] | None, name: str = "") -> Settings:
     """The settings, with ``name`` among the packs where it is a folder or an archive."""
     given = [*(packs or ())]
-    if _is_path(name):
+    if is_path(name):
         given.append(Path(name))
     return Settings.from_environment(packs=tuple(given) or None)
 
 
-def _is_path(name: str) -> bool:
-    return "/" in name or name.startswith(".") or name.endswith(ARCHIVE)
+def is_path(pack: str) -> bool:
+    """Whether a pack is given by its folder or archive, and not by its name."""
+    from environments.catalogue import MANIFEST
+
+    looks_so = "/" in pack or pack.startswith(".") or pack.endswith(ARCHIVE)
+    return looks_so or (Path(pack) / MANIFEST).is_file()
 
 
-def _name(name: str) -> str:
+def name_of(pack: str) -> str:
+    """The name of a pack given by folder, archive or name. Raises ``PackInvalid``."""
     from environments.catalogue import load_pack
 
-    return load_pack(folder_of(name)).name if _is_path(name) else name
+    return load_pack(folder_of(pack)).name if is_path(pack) else pack
 
 
 def declared(text: str) -> str:
@@ -213,7 +218,7 @@ def folder_of(pack: str) -> Path:
     path, settings = Path(pack), Settings.from_environment()
     if is_archive(path):
         return unpacked(path, settings)
-    if _is_path(pack) or path.is_dir():
+    if is_path(pack) or path.is_dir():
         return path
     return catalogue_of(settings).get(pack).path
 

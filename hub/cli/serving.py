@@ -127,7 +127,7 @@ def connect(
     for pack in packs or ():
         arguments += ["--packs", str(pack.absolute())]
     say(address)
-    say("\nIts seat is yours: state is kept there between connections. With the hub running:")
+    say("\nIts seat is yours: state is kept there between connections.")
     option = ""
     shown: dict[str, Any] = {"url": address}
     if settings.token:
@@ -135,6 +135,7 @@ def connect(
         shown |= {"headers": {"Authorization": "Bearer ${ENVHUB_TOKEN}"}}
     else:
         say("If the hub asks for a token, set ENVHUB_TOKEN first, and this says where it goes.")
+    say("With the hub running, give it to:")
     say(f"\nClaude Code\n  claude mcp add --transport http {name} '{address}'{option}")
     _snippet("VS Code, .vscode/mcp.json", "servers", name, {"type": "http", **shown})
     _snippet("Cursor, .cursor/mcp.json", "mcpServers", name, shown)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from hub.cli.output import say
+from hub.cli.output import complain, say
 from hub.cli.progress import progress
 from hub.settings import Settings
 
@@ -88,6 +88,9 @@ def synth(
     from ENVHUB_MODEL_KEY. With --offline the same command goes on with what was interrupted. Exits
     with 1 if a run stopped or no environment passes; with --offline, if one does not.
     """
+    if offline and (sentence or resume or redo or model):
+        complain("--offline takes no sentence, --resume, --redo or --model: it asks no model")
+        raise typer.Exit(2)
     if offline:
         _from_blueprints(into, count or 10, seed, jobs, domain)
         return

@@ -30,7 +30,9 @@ class HubUnreachable(HubError):
                 kind="infrastructure",
                 code=self.code,
                 message=message,
-                hint="is the hub running? `envhub serve` starts one",
+                hint="the certificate's authority must be trusted: SSL_CERT_FILE names its PEM file"
+                if "CERTIFICATE_VERIFY_FAILED" in message
+                else "is the hub running? `envhub serve` starts one",
             ),
             status=0,
         )

@@ -402,8 +402,11 @@ def test_a_key_is_kept_and_read_again(tmp_path: Path) -> None:
     with pytest.raises(KeyInvalid, match="no secret key"):
         SecretKey.load(public)
     for nonsense in ("nonsense", "longer than any name of a file " * 20):
-        with pytest.raises(KeyInvalid, match="no public key"):
+        with pytest.raises(KeyInvalid, match="no public key, nor is there such a file"):
             PublicKey.given(nonsense)
+    with pytest.raises(KeyInvalid, match=r"my\.key' is no public key \(") as raised:
+        PublicKey.given(str(tmp_path / "my.key"))
+    assert "secret key" not in str(raised.value), "nothing of the file is told"
 
 
 def test_trust(tmp_path: Path) -> None:

@@ -70,7 +70,9 @@ def test_a_broken_pack_is_told_and_hides_no_other(
     assert "summary" in said.err, "the hint"
 
 
-def test_show_tells_tools_tables_and_tasks(capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_tells_tools_tables_and_tasks(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     said = Said(capsys, "show", "shop", "--packs", SHOP)
     assert said.code == 0
     for word in ("Corner shop", "list_products", "orders", "ordered_at", "wait-for-tea"):
@@ -78,6 +80,8 @@ def test_show_tells_tools_tables_and_tasks(capsys: pytest.CaptureFixture[str]) -
     shown = json.loads(Said(capsys, "show", SHOP, "--json").out)
     assert [tool["name"] for tool in shown["tools"]][:2] == ["list_products", "order"]
     assert "verifier" not in str(shown)
+    monkeypatch.chdir(PACKS)
+    assert json.loads(Said(capsys, "show", "shop", "--json").out) == shown, "a folder, as it stands"
 
 
 def test_a_new_pack_passes_its_own_check(

@@ -255,6 +255,7 @@ def commands(scratch: Path) -> Iterator[Any]:
         (["--resume", "yesterday"], 1, "is no folder of a run"),
         (["--resume", "yesterday", "--redo", "tool"], 2, "there are: scenario, tasks, schema"),
         (["A library.", "--model", "recorded"], 2, "go with --resume"),
+        (["A library.", "--offline"], 2, "--offline takes no sentence"),
     ],
 )
 def test_options_that_make_no_sense_are_told(

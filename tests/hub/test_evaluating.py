@@ -64,8 +64,11 @@ def test_a_model_plays_and_its_figures_are_told(
     assert verified.code == 0, verified.out
 
 
-def test_scripts_need_no_model(capsys: pytest.CaptureFixture[str]) -> None:
-    said = Said(capsys, "eval", SHOP, "--policy", "oracle", "--task", "buy-tea", "--json")
+def test_scripts_need_no_model(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(Path(SHOP).parent)
+    said = Said(capsys, "eval", "shop", "--policy", "oracle", "--task", "buy-tea", "--json")
     assert said.code == 0
     report = json.loads(said.out)
     assert (report["figures"][0]["runs"], report["figures"][0]["reward"]) == (1, 1.0)
@@ -88,3 +91,5 @@ def test_options_that_make_no_sense_are_told(
     told = Said(capsys, "eval", SHOP, *options)
     assert told.code == code
     assert said in told.err
+    assert told.err.count("error:") == 1
+    assert "runs and report" not in told.out

@@ -131,6 +131,21 @@ def test_the_command_line(
     assert "shop-1.0.0.tar.zst is not signed" in unsigned.err
 
 
+def test_a_signature_stays_beside_its_own_file_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pack, signature = tmp_path / "shop", tmp_path / "shop-1.0.0.tar.zst.minisig"
+    shutil.copytree(PACKS / "shop", pack)
+    Said(capsys, "pack", "keygen", "--output", "my.key")
+    Said(capsys, "pack", "build", "shop", "--sign", "my.key")
+    assert "removed" not in Said(capsys, "pack", "build", "shop").out
+    assert signature.exists(), "the same bytes"
+    (pack / "policy.md").write_text("Be kind.\n")
+    assert f"{signature.name} was another file's" in Said(capsys, "pack", "build", "shop").out
+    assert not signature.exists()
+
+
 def test_what_a_pack_says_of_itself_steers_no_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,6 +15,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from hub.client import Hub, HubUnreachable
 from hub.edge.tls import tls_context
 from hub.errors import TlsUnusable
 from hub.settings import Settings, SettingsInvalid
@@ -73,6 +74,8 @@ def test_a_hub_speaks_https_with_the_files_it_is_given(tmp_path: Path) -> None:
             assert "http://" not in urls
         with pytest.raises(httpx2.ConnectError), httpx2.Client() as stranger:
             stranger.get(hub.address)  # who does not know the certificate trusts nobody
+        with pytest.raises(HubUnreachable, match="SSL_CERT_FILE"):
+            Hub(hub.address, patience_seconds=0).environments()
         port = int(hub.address.rpartition(":")[2])
         with socket.create_connection(("127.0.0.1", port)) as plain:
             plain.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
