@@ -141,7 +141,8 @@ def workplace(into: Path) -> Iterator[Path]:
             ) from None
         for left in base.glob("run-*"):  # of one that was killed
             shutil.rmtree(left, ignore_errors=True)
-        scratch = Path(tempfile.mkdtemp(prefix="run-", dir=base))
+        # by its whole path: workers that are given files in it stand in another folder
+        scratch = Path(tempfile.mkdtemp(prefix="run-", dir=base.absolute()))
         try:
             yield scratch
         finally:

@@ -201,6 +201,18 @@ def test_two_runs_do_not_write_into_one_folder(
     assert (run.code, "another import is writing" in run.err) == (1, True)
 
 
+def test_what_is_not_done_yet_lies_at_a_whole_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Verifiers of others are handed files there, and their workers stand in another folder."""
+    from environments.importers.importing import workplace
+
+    monkeypatch.chdir(tmp_path)
+    with workplace(Path("into")) as scratch:
+        assert scratch.is_absolute()
+        assert scratch.parent == tmp_path / "into" / ".import"
+
+
 def test_an_item_that_hangs_is_lost_alone(tmp_path: Path) -> None:
     found = dict(spread(bench, ["hang", "b", "c"], jobs=2, seconds=5, scratch=tmp_path))
     assert found == {"hang": Lost("it took longer than 5 s"), "b": "B", "c": "C"}
