@@ -11,13 +11,7 @@ from typing import Any, cast
 
 import msgspec
 
-from environments.errors import (
-    EnvhubError,
-    FrameRejected,
-    ToolTimedOut,
-    WorkerExited,
-    WorkerLost,
-)
+from environments.errors import EnvhubError, FrameRejected, ToolTimedOut, WorkerExited, WorkerLost
 from environments.sandbox import wire
 from environments.sandbox.alarm import Alarm
 from environments.sandbox.confine import processes
@@ -125,6 +119,7 @@ class Worker(asyncio.Protocol):
         self._deadline = Alarm(loop, self._overdue)
         self._patience = Alarm(loop, self._recall)
         self._length = Alarm(loop, self._stand_back)
+        self._alarms = (self._deadline, self._patience, self._length)
         self._stands_back = False
         self._closed = False
         self._status: int | None = None
@@ -177,6 +172,7 @@ class Worker(asyncio.Protocol):
         self.usable = False
         self.reason = self.reason or reason
         self._drop_questions()
+        self._close_timers()
         if self._status is None:
             self._kill(self.number)
         if self._transport is not None:
@@ -223,9 +219,7 @@ class Worker(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closed = True
-        self._deadline.close()
-        self._patience.close()
-        self._length.close()
+        self._close_timers()
         if not self._questions:
             self._end("exited")
         elif self._status is None:
@@ -326,10 +320,14 @@ class Worker(asyncio.Protocol):
     def _about(self) -> str:
         return self._questions[0].what if self._questions else "this pack"
 
+    def _close_timers(self) -> None:
+        """Whoever serves nobody any more is not to be kept by what it was waiting for."""
+        for alarm in self._alarms:
+            alarm.close()
+
     def _stop_timers(self) -> None:
-        self._deadline.stop()
-        self._patience.stop()
-        self._length.stop()
+        for alarm in self._alarms:
+            alarm.stop()
 
     def _drop_questions(self) -> None:
         self._stop_timers()
@@ -348,6 +346,7 @@ class Worker(asyncio.Protocol):
         if self.usable:
             self.usable = False
             self.reason = reason
+            self._close_timers()
             self._gone(self)
 
     def _overdue(self) -> None:
