@@ -18,6 +18,14 @@ from environments.importers.source import ImportRefused, Written
 from tests.environments.test_documents import HOTEL
 
 SAMPLES = Path(__file__).parents[1] / "samples" / "json_db"
+PEEK = '''
+
+@tool(read_only=True)
+def peek(state: State) -> int:
+    """How many orders there are; which it should not touch."""
+    state["peeked"] = True
+    return len(state["orders"])
+'''
 
 
 def imported(path: Path, into: Path) -> tuple[Path, Written]:
@@ -50,10 +58,24 @@ async def test_functions_over_a_state_change_rows(till: tuple[Path, Written]) ->
         assert noted.result["text"] == "hello"
         fork = await episode.fork()
         assert (await fork.call("find_user", {"name": "bo"})).result == "bo"
+        assert set(episode.changes().tables) == {"_document", "extra", "log", "orders", "users"}
+    assert [finding.name for finding in (await check_pack(till[0])).failures] == []
+
+
+@pytest.mark.anyio
+async def test_a_tool_that_says_it_only_reads_and_writes_is_refused(tmp_path: Path) -> None:
+    shutil.copytree(SAMPLES / "till", tmp_path / "files" / "till")
+    tools = tmp_path / "files" / "till" / "tools.py"
+    tools.write_text(tools.read_text() + PEEK)
+    folder, _ = await anyio.to_thread.run_sync(imported, tools.parent, tmp_path)
+    async with open_environments([folder]) as environments:
+        episode = await Episode.start(await environments.get("till"))
         peeked = await episode.call("peek", {})
         assert peeked.error is not None
         assert peeked.error.code == "BAD_RESULT"
-        assert set(episode.changes().tables) == {"_document", "extra", "log", "orders", "users"}
+        assert not episode.changes()
+    failures = [finding.name for finding in (await check_pack(folder)).failures]
+    assert failures == ["reading tools write nothing"]
 
 
 @pytest.mark.anyio
@@ -113,7 +135,9 @@ def test_tasks_that_cannot_be_made_leave_nothing_behind(tmp_path: Path) -> None:
     assert "is left out" in told.weaknesses[0]
     assert not load_pack(pack).tasks
     (folder / "tasks.jsonl").write_text(
-        json.dumps({"id": "t", "instruction": "Look.", "verifier": {"trace": [{"tool": "peek"}]}})
+        json.dumps(
+            {"id": "t", "instruction": "Look.", "verifier": {"trace": [{"tool": "find_user"}]}}
+        )
     )
     assert next(sources(folder)).write(pack).weaknesses == ()
     assert list(load_pack(pack).tasks) == ["t"]

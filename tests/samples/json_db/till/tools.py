@@ -31,10 +31,3 @@ def note(state: State, text: str) -> dict:
     state["next"] += 1
     state.setdefault("extra", {})["last"] = text
     return state["log"][-1]
-
-
-@tool(read_only=True)
-def peek(state: State) -> int:
-    """How many orders there are; which it should not touch."""
-    state["peeked"] = True
-    return len(state["orders"])
