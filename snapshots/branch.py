@@ -145,6 +145,7 @@ class Branch:
                 history = History(history, label, changes)
         base_pages = min(head.base_pages, delta.base_pages)
         self._head = Point(head.pages_after(delta), delta.size_bytes, base_pages, history)
+        head.forget_what_follows()
 
     # --- what changed -----------------------------------------------------------------------------
 

@@ -66,6 +66,10 @@ class Image:
             self._after = (delta, self._written(delta))
         return self._after[1]
 
+    def forget_what_follows(self) -> None:
+        """Keep no delta that was asked about: whoever marks this state would keep it too."""
+        self._after = None
+
     def _written(self, delta: PageDelta) -> dict[int, bytes]:
         count = delta.size_bytes // PAGE_SIZE
         if count >= self.size_bytes // PAGE_SIZE:
