@@ -21,7 +21,7 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
-from environments.sandbox.alarm import Alarm
+from environments.alarm import Alarm
 
 if TYPE_CHECKING:
     from uvicorn._types import ASGISendEvent, HTTPResponseBodyEvent, HTTPResponseStartEvent

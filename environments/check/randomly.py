@@ -94,7 +94,9 @@ async def replays_at_random(environment: Environment, broken: frozenset[str]) ->
             await wander(episode, tools, pools)
             played.append([msgspec.structs.replace(each, latency_ms=0.0) for each in episode.steps])
             await episode.close()
-        for used, fresh in zip(*played, strict=False):
+        if len(played[0]) != len(played[1]):
+            return f"seed {seed}: {len(played[0])} steps, and {len(played[1])} in a fresh worker"
+        for used, fresh in zip(*played, strict=True):
             if different := first_difference(msgspec.to_builtins(used), msgspec.to_builtins(fresh)):
                 return f"seed {seed}: {used.tool} goes otherwise in a fresh worker: {different}"
         return ""

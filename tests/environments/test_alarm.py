@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from environments.sandbox.alarm import Alarm
+from environments.alarm import Alarm
 
 pytestmark = pytest.mark.anyio
 
