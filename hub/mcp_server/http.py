@@ -28,7 +28,7 @@ from hub.mcp_server.jsonrpc import (
     error_of,
 )
 from hub.mcp_server.sessions import Session, Sessions
-from hub.mcp_server.streams import CallCancelled, EventStream, Exchange, Latecomers, send_body
+from hub.mcp_server.streams import CallCancelled, EventStream, Exchange, send_body
 from hub.mcp_server.surface import Surface
 
 SESSION: Final = b"mcp-session-id"
@@ -72,7 +72,6 @@ class McpHttp:
         self._principal = principal
         self._sessions = Sessions(secret)
         self._streams: set[EventStream] = set()
-        self._latecomers = Latecomers()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request; nothing a client sends makes this raise."""
@@ -123,7 +122,6 @@ class McpHttp:
         exchange = Exchange(
             arrival.receive,
             arrival.send,
-            self._latecomers,
             streams=takes_streams,
             cancel_on_disconnect=sessionless,
         )

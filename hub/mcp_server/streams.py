@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar
 
@@ -68,17 +67,10 @@ class Exchange:
     """
 
     def __init__(
-        self,
-        receive: Receive,
-        send: Send,
-        latecomers: Latecomers,
-        *,
-        streams: bool,
-        cancel_on_disconnect: bool,
+        self, receive: Receive, send: Send, *, streams: bool, cancel_on_disconnect: bool
     ) -> None:
         self._receive = receive
         self._send = send
-        self._latecomers = latecomers
         self._streams = streams
         self._cancel_on_disconnect = cancel_on_disconnect
         self._task: asyncio.Task[Any] | None = None
@@ -102,7 +94,7 @@ class Exchange:
     async def run(self, work: Awaitable[T]) -> T:
         """Await ``work`` so that ``cancel`` ends it. Raises ``CallCancelled`` if it did."""
         self._task = asyncio.current_task()
-        held = self._latecomers.add(self)
+        timer = asyncio.get_running_loop().call_later(WATCH_AFTER_SECONDS, self._start_watching)
         try:
             return await work
         except asyncio.CancelledError:
@@ -110,7 +102,7 @@ class Exchange:
                 raise CallCancelled from None
             raise
         finally:
-            held.clear()
+            timer.cancel()
             if self._watcher is not None:
                 self._watcher.cancel()
             if self._cancelled and self._task is not None:
@@ -123,8 +115,7 @@ class Exchange:
             self._cancelled = True
             self._task.cancel()
 
-    def start_watching(self) -> None:
-        """Learn from here on if the client goes away."""
+    def _start_watching(self) -> None:
         self._watcher = asyncio.ensure_future(self._watch())
 
     async def _watch(self) -> None:
@@ -151,37 +142,6 @@ class Exchange:
                     {"type": "http.response.start", "status": 200, "headers": STREAM_HEADERS}
                 )
             await self._send({"type": "http.response.body", "body": frame, "more_body": not last})
-
-
-class Latecomers:
-    """Exchanges that may take long, oldest first: one timer for them all.
-
-    What is done is let go of at once: a thousand answered requests kept for a moment each would
-    cost more than the timers did, in memory that is not at hand.
-    """
-
-    def __init__(self) -> None:
-        self._begun: deque[tuple[float, list[Exchange]]] = deque()
-
-    def add(self, exchange: Exchange) -> list[Exchange]:
-        """Have it watch its connection in ``WATCH_AFTER_SECONDS``, unless the list that is
-        returned is empty by then."""
-        loop = asyncio.get_running_loop()
-        due = loop.time() + WATCH_AFTER_SECONDS
-        if not self._begun:
-            loop.call_at(due, self._look)
-        held = [exchange]
-        self._begun.append((due, held))
-        return held
-
-    def _look(self) -> None:
-        loop, begun = asyncio.get_running_loop(), self._begun
-        now = loop.time()
-        while begun and begun[0][0] <= now:
-            for exchange in begun.popleft()[1]:
-                exchange.start_watching()
-        if begun:
-            loop.call_at(begun[0][0], self._look)
 
 
 class EventStream:
