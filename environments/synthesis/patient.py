@@ -6,11 +6,12 @@ The only module here that needs pydantic-ai when it is imported.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
 import anyio
+import httpx2
 import msgspec
 from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
@@ -40,6 +41,13 @@ MOST_TOKENS: Final = 16_384
 """The longest answer that is asked for."""
 _BESIDE: Final = 2_000
 """Tokens that a request may have besides the text of its messages."""
+_NOT_SENT: Final = (
+    httpx2.ConnectError,
+    httpx2.ConnectTimeout,
+    httpx2.PoolTimeout,
+    httpx2.UnsupportedProtocol,
+)
+"""Why no connection was had: nothing was sent, and nothing can have been answered."""
 
 
 @asynccontextmanager
@@ -74,15 +82,17 @@ async def embedder_at(endpoint: Endpoint, name: str, spending: Spending) -> Asyn
     async def embed(texts: Sequence[str]) -> Vectors:
         most = Usage(requests=1, prompt_tokens=sum(len(text.encode()) for text in texts))
         async with spending.reserved(most):
+            about = Spent(stage="scenario")
             try:
-                found = await Embedder(model).embed_documents(texts)
+                with _lost_counted(spending, about, most):
+                    found = await Embedder(model).embed_documents(texts)
             except ModelAPIError as error:
                 raise LlmUnavailable(
                     f"{name} at {endpoint.base_url} gave no embeddings: {_words(error)}",
                     hint="leave out --embedder: texts are then compared by their words",
                 ) from error
             usage = Usage(requests=1, prompt_tokens=found.usage.input_tokens)
-            spending.add(Spent(stage="scenario", usage=usage))
+            spending.add(msgspec.structs.replace(about, usage=usage))
         return found.embeddings
 
     async with openai:
@@ -142,15 +152,8 @@ class Patient(WrapperModel):
         most: Usage,
     ) -> ModelResponse:
         started = time.perf_counter()
-        try:
+        with _lost_counted(self._spending, self._about, most):
             response = await super().request(messages, settings, parameters)
-        except (ModelAPIError, UnexpectedModelBehavior) as error:
-            if not isinstance(error, ModelHTTPError):  # it may have been answered, and paid for
-                self._spending.add(msgspec.structs.replace(self._about, usage=most, lost=True))
-            raise
-        except anyio.get_cancelled_exc_class():
-            self._spending.add(msgspec.structs.replace(self._about, usage=most, lost=True))
-            raise
         usage = Usage(
             requests=1,
             prompt_tokens=response.usage.input_tokens,
@@ -165,6 +168,19 @@ class Patient(WrapperModel):
             f"{self._endpoint.model} at {self._endpoint.base_url or 'its provider'} {what}",
             hint="check the endpoint's address, key and model, or try again later",
         )
+
+
+@contextmanager
+def _lost_counted(spending: Spending, about: Spent, most: Usage) -> Iterator[None]:
+    """Counts a request that may have been answered, and paid for, as the most it may have cost,
+    where no answer came of it."""
+    try:
+        yield
+    except (ModelAPIError, UnexpectedModelBehavior, anyio.get_cancelled_exc_class()) as error:
+        sent = not any(isinstance(one, _NOT_SENT) for one in _causes(error))
+        if sent and not isinstance(error, ModelHTTPError):
+            spending.add(msgspec.structs.replace(about, usage=most, lost=True))
+        raise
 
 
 def _most(messages: list[ModelMessage]) -> Usage:
@@ -182,4 +198,11 @@ def _most(messages: list[ModelMessage]) -> Usage:
 def _words(error: Exception) -> str:
     if isinstance(error, ModelHTTPError):
         return f"{error.status_code} {str(error.body)[:200]}"
-    return f"{error} {error.__cause__ or ''}".strip()[:300]
+    return " ".join(dict.fromkeys(map(str, _causes(error)))).strip()[:300]
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An error, and what it came of."""
+    while error is not None:
+        yield error
+        error = error.__cause__

@@ -244,10 +244,11 @@ def _report(work: _Work, spending: Spending) -> None:
     if not (work.folder.path / RECORD).is_file():
         return  # it ended before anything began
     records = list(read_record(work.folder.path))
-    table(
-        ("environment", "outcome", "tables", "tools", "rows", "tasks", "repairs", "why"),
-        [_row(one) for one in records],
-    )
+    if records:
+        table(
+            ("environment", "outcome", "tables", "tools", "rows", "tasks", "repairs", "why"),
+            [_row(one) for one in records],
+        )
     page = write_report(work.folder.path)
     price = "" if spending.priced is not None else " (the price of this model is not known)"
     say(f"{_cost(spending)}{price}; the report is {page}")

@@ -112,6 +112,25 @@ def test_a_server_that_answers_badly_costs_little_and_spoils_nothing(
     assert {path.name for path in run.iterdir()} - {"spending.jsonl"} == {
         "run.json", "record.jsonl", "report.md", "report.html",
     }  # fmt: skip
+    lost = "".join(path.read_text() for path in run.glob("spending.jsonl")).count('"lost":true')
+    assert lost == (requests if requests == 2 else 0), "what may have been answered is counted"
+
+
+def test_an_endpoint_that_is_not_there_costs_nothing(
+    capsys: pytest.CaptureFixture[str], portal: BlockingPortal, tmp_path: Path
+) -> None:
+    with serving(portal, ModelServer()) as url:
+        pass
+    dear = ("--price", "10", "100", "--budget-usd", "1.74")  # an answer that was lost is 1.6384
+    once = ("--attempts", "2", "--embedder", "letters-1")
+    said = Said(
+        capsys, "A library.", "--into", str(tmp_path), "--base-url", url, *TERMS, *once, *dear
+    )
+    assert said.code == 1
+    assert said.err.count("onnection") == 2, "each reason once"
+    assert "All connection attempts failed" in said.err
+    assert said.out.startswith("0.0000 USD"), "no table of nothing"
+    assert not list(tmp_path.rglob("spending.jsonl")), "what was not sent is not paid for"
 
 
 def test_a_server_that_fails_in_the_middle_is_gone_on_with(

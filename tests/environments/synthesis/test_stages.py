@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from environments.catalogue import load_pack
-from environments.llm import Endpoint
+from environments.llm import Endpoint, LlmUnavailable
 from environments.spec import Spec
 from environments.synthesis.alike import alike
 from environments.synthesis.author import Author, asked_at
@@ -222,6 +222,19 @@ async def test_an_endpoints_embeddings_are_counted_too(tmp_path: Path) -> None:
             vectors = await embed(["abba", "cc"])
     assert [list(vector[:3]) for vector in vectors] == [[2.0, 2.0, 0.0], [0.0, 0.0, 2.0]]
     assert (spending.usage.prompt_tokens, spending.usd) == (7, None)
+
+
+async def test_embeddings_that_were_lost_are_counted_as_the_most_they_may_cost(
+    tmp_path: Path,
+) -> None:
+    async with answering(ModelServer(Reply(hang=True))) as at:
+        endpoint = msgspec.structs.replace(at, attempts=1, timeout_seconds=0.2)
+        spending = Spending(tmp_path, None, None)
+        async with asked_at(endpoint, "letters-1", spending) as (_, embed):
+            assert embed is not None
+            with pytest.raises(LlmUnavailable, match="gave no embeddings"):
+                await embed(["abba", "cc"])
+    assert [(one.lost, one.usage.prompt_tokens) for one in spending.every] == [(True, 6)]
 
 
 async def test_no_more_is_asked_at_once_than_the_budget_bears(tmp_path: Path) -> None:
