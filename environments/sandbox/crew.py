@@ -285,11 +285,9 @@ class Crew:
             pool.starting -= 1
             pool.share.busy -= 1
             self._count -= 1
-            pool.failed(self._loop.time())
             self._refuse(pool, error)
         else:
-            pool.starting -= 1
-            pool.workers += 1
+            pool.started()
             self._member_of[worker] = pool
             worker.yields = pool.share.limited
             self.holdings.add(worker)
@@ -303,7 +301,7 @@ class Crew:
     async def _load(self, pool: Pool) -> tuple[Worker, wire.Loaded]:
         """Fork a worker and have it load its job."""
         nursery = await self.nursery(pool.breed)
-        worker = await nursery.fork()
+        worker = await nursery.fork(self.limits.start_timeout_seconds)
         try:
             question = Question(
                 f"loading {pool.environment}",
@@ -321,13 +319,10 @@ class Crew:
             raise
 
     def _refuse(self, pool: Pool, error: EnvhubError) -> None:
-        """No worker came of it: those who wait are told why, all if it would only fail again."""
-        told = len(pool.waiters) if error.kind == "environment" else 1
-        while pool.waiters and told:
-            question = pool.waiters.popleft().question
-            if not question.answer.done():
-                question.fail(error.with_traceback(None))
-                told -= 1
+        """No worker came of it. The next comes later, for those who still wait."""
+        now = self._loop.time()
+        pool.failed(now)
+        pool.refuse(error, now)
         self._on_event("start_failed", pool.environment, code=error.code, message=error.message)
         if pool.waiters:
             self._grow(pool)

@@ -95,8 +95,11 @@ class Nursery:
     def pid(self) -> int:
         return self._process.pid
 
-    async def fork(self) -> Worker:
-        """A new worker, not yet confined or loaded. Raises ``InfrastructureFault``."""
+    async def fork(self, timeout_seconds: float) -> Worker:
+        """A new worker, not yet confined or loaded.
+
+        Raises ``InfrastructureFault``, also where the zygote does not answer in time.
+        """
         if not self.alive:
             raise InfrastructureFault("the zygote is gone")
         self._numbers += 1
@@ -104,19 +107,25 @@ class Nursery:
         worker = Worker(
             number, self._loop, self._max_frame_bytes, self.kill, self._gone, self._free
         )
+        try:
+            ours, theirs = socket.socketpair()
+        except OSError as error:
+            raise InfrastructureFault(f"no worker can be forked: {error}") from error
         forked = self._forking[number] = self._loop.create_future()
-        ours, theirs = socket.socketpair()
         try:
             with theirs:
                 record = CONTROL.pack(Control.SPAWN, number, 0)
                 socket.send_fds(self._control, [record], [theirs.fileno()])
             self._workers[number] = worker
             await self._loop.create_unix_connection(lambda: worker, sock=ours)
-            worker.pid = await forked
+            async with asyncio.timeout(timeout_seconds):
+                worker.pid = await forked
         except BaseException as error:
             worker.kill("start")
             if not worker.connected:
                 ours.close()
+            if isinstance(error, TimeoutError):
+                raise InfrastructureFault("the zygote forks no worker in time") from error
             if isinstance(error, OSError):
                 raise InfrastructureFault(f"no worker can be forked: {error}") from error
             raise
@@ -178,6 +187,8 @@ class Nursery:
                 worker.exited(value)
         else:
             forked = self._forking.get(number)
+            if operation == Control.FAILED:
+                self._workers.pop(number, None)
             if forked is not None and not forked.done():
                 if operation == Control.SPAWNED:
                     forked.set_result(value)

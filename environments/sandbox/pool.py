@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from environments.errors import WorkersBusy
+from environments.errors import EnvhubError, WorkersBusy
 from environments.sandbox import wire
 from environments.sandbox.shares import Share
 from environments.sandbox.worker import Question, Worker
@@ -54,6 +54,8 @@ class Pool:
         self.timer: asyncio.TimerHandle | None = None
         """Starts those that are to come later."""
         self.waiters: deque[Waiting] = deque()
+        self._refusal: tuple[float, EnvhubError] | None = None
+        """When a start failed last, and why, until one succeeds."""
 
     @property
     def size(self) -> int:
@@ -66,10 +68,30 @@ class Pool:
                 return self.idle.pop(position)
         return self.idle.pop() if self.idle else None
 
+    def refuse(self, error: EnvhubError, now: float) -> None:
+        """No worker came of it: those who wait are told why, all if it would only fail again."""
+        self._refusal = now, error
+        told = len(self.waiters) if error.kind == "environment" else 1
+        while self.waiters and told:
+            question = self.waiters.popleft().question
+            if not question.answer.done():
+                question.fail(error.with_traceback(None))
+                told -= 1
+
+    def started(self) -> None:
+        """A worker has come, and may be asked."""
+        self.starting -= 1
+        self.workers += 1
+        self._refusal = None
+
     def turn_away(self, now: float, seconds: float) -> None:
-        """Those who have queued so long wait no longer."""
+        """Those who have queued so long wait no longer; they are told why no worker came."""
         while self.waiters and self.waiters[0].since <= now - seconds:
-            self.waiters.popleft().question.fail(
+            waiting = self.waiters.popleft()
+            if self._refusal is not None and self._refusal[0] >= waiting.since:
+                waiting.question.fail(self._refusal[1].with_traceback(None))
+                continue
+            waiting.question.fail(
                 WorkersBusy(
                     f"no worker for {self.environment} was free within {seconds:g} seconds",
                     hint="allow more workers, or send fewer slow calls at a time",

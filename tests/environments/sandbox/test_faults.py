@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import signal
+import socket
 import sys
 from pathlib import Path
 
@@ -13,11 +16,13 @@ import pytest
 from environments.errors import (
     EnvironmentFault,
     FrameRejected,
+    InfrastructureFault,
     PackInvalid,
     ToolTimedOut,
     WorkerExited,
     WorkerLost,
 )
+from environments.sandbox import crew
 from environments.sandbox.host import Sandbox, SandboxLimits
 from tests.environments.sandbox.conftest import Make, Packs, World, until
 
@@ -509,6 +514,64 @@ async def test_workers_that_die_while_idle_are_replaced_unnoticed(
     os.kill(first, signal.SIGKILL)
     assert (await world.call("who")).result != first
     assert len(ended) == 1
+
+
+async def test_who_waits_for_a_worker_that_cannot_be_started_is_told_why(
+    packs: Packs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+
+    def note(kind: str, environment: str, **fields: object) -> None:
+        if kind == "start_failed":
+            told.append(str(fields["message"]))
+
+    def refused() -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    async with Sandbox(SandboxLimits(workers_per_environment=1), note) as sandbox:
+        await packs.world(sandbox).call("stock", sku="a")
+        world = packs.world(sandbox, name="another")
+        with monkeypatch.context() as patch, anyio.fail_after(20):
+            patch.setattr(socket, "socketpair", refused)
+            for _ in range(2):
+                with pytest.raises(InfrastructureFault, match="Too many open files"):
+                    await world.call("stock", sku="a")
+        assert len(told) == 2
+        assert all("Too many open files" in message for message in told)
+        await still_works(world)
+
+
+async def test_who_waits_while_every_start_fails_is_told_why_and_not_that_all_are_busy(
+    packs: Packs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crew, "_SWEEP_SECONDS", 0.02)
+    zygotes: list[int] = []
+    told: list[str] = []
+
+    def note(kind: str, environment: str, **fields: object) -> None:
+        if kind == "zygote_started":
+            zygotes.append(int(str(fields["pid"])))
+
+    async def ask(world: World) -> None:
+        with pytest.raises(InfrastructureFault) as raised:
+            await world.call("stock", sku="a")
+        told.append(raised.value.message)
+
+    limits = SandboxLimits(
+        workers_per_environment=1, start_timeout_seconds=0.3, queue_timeout_seconds=1
+    )
+    async with Sandbox(limits, note) as sandbox:
+        world = packs.world(sandbox, name="another")
+        with contextlib.suppress(PackInvalid):  # so short a time may not even do for loading
+            await packs.world(sandbox).call("stock", sku="a")
+        os.kill(zygotes[0], signal.SIGSTOP)
+        try:
+            async with anyio.create_task_group() as group:
+                for _ in range(8):
+                    group.start_soon(ask, world.another())
+        finally:
+            os.kill(zygotes[0], signal.SIGCONT)
+    assert told == ["the zygote forks no worker in time"] * 8
 
 
 async def test_faults_of_the_pack_share_a_base(make: Make) -> None:
