@@ -44,7 +44,8 @@ class RunInvalid(AgentError):
 
 
 class Wanted(Spec, frozen=True, kw_only=True):
-    """``run.json``: what a run was asked for. It does not change while the run is gone on with."""
+    """``run.json``: what a run was asked for. While it is gone on with only the model that is asked
+    and ``takes`` change."""
 
     sentence: str = ""
     """What the environments are to be; empty: the model is given domains to choose from."""

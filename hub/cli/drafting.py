@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from hub.cli.output import complain, errors, note, say, table
+from hub.cli.output import complain, errors, invocation, note, say, table
 from hub.settings import Settings
 
 if TYPE_CHECKING:
@@ -86,13 +87,15 @@ def draft(into: Path, run: Run, terms: Terms, settings: Settings) -> None:
 def _require(run: Run) -> None:
     """Exit with 2 for options that make no sense together."""
     from environments.synthesis.pipeline import NAMES
+    from environments.synthesis.spending import ANTHROPIC
 
     wanted, problem = run.wanted, ""
+    asked = wanted.model not in ("", RECORDED)
     if run.resume is None and not wanted.model:
         problem = "a model is needed: --model, and --base-url unless it is anthropic:NAME"
     elif run.resume is None and (run.redo is not None or wanted.model == RECORDED):
         problem = "--redo and the recorded model go with --resume"
-    elif run.resume is None and not (wanted.base_url or wanted.model.startswith("anthropic:")):
+    elif asked and not (wanted.base_url or wanted.model.startswith(ANTHROPIC)):
         problem = f"where is {wanted.model} asked? --base-url says so"
     elif run.resume is not None and wanted.sentence:
         problem = "a run that is gone on with has its sentence already"
@@ -149,7 +152,8 @@ def _finish(work: _Work, spending: Spending) -> None:
     """Go through the run and report; exit with 1 where it stopped or nothing passed."""
     from environments.errors import EnvhubError
 
-    go_on = f"go on with: envhub synth --into {work.into} --resume {work.folder.path.name}"
+    command = (*invocation(), "synth", "--into", str(work.into), "--resume", work.folder.path.name)
+    go_on = f"go on with: {shlex.join(command)}"
     stopped: EnvhubError | None = None
     records: list[EnvironmentRecord] = []
     try:

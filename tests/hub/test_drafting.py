@@ -272,6 +272,7 @@ def commands(scratch: Path) -> Iterator[Any]:
         (["A library."], 2, "a model is needed"),
         (["A library.", "--model", "solomon"], 2, "--base-url says so"),
         (["--resume", "yesterday"], 1, "is no folder of a run"),
+        (["--resume", "yesterday", "--model", "solomon"], 2, "--base-url says so"),
         (["--resume", "yesterday", "--redo", "tool"], 2, "there are: scenario, tasks, schema"),
         (["A library.", "--model", "recorded"], 2, "go with --resume"),
         (["A library.", "--offline"], 2, "--offline takes no sentence"),
