@@ -14,7 +14,8 @@ from environments.trajectory import Step
 
 HONEST: Final = frozenset({"latency", "concurrent_mutation"})
 """Faults under which the agent is told what the tool really answered."""
-_REFERENCE = re.compile(r"\$\{(\d+)((?:\.[^.{}]+)*)\}")
+REFERENCE: Final = re.compile(r"\$\{(\d+)((?:\.[^.{}]+)*)\}")
+"""What an argument refers to an earlier answer by: the number of its call, and the way into it."""
 
 
 def resolve_oracle(call: OracleCall, results: Sequence[Any]) -> dict[str, Any]:
@@ -83,7 +84,7 @@ def _resolved(value: Any, results: Sequence[Any]) -> Any:
         return {name: _resolved(item, results) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [_resolved(item, results) for item in value]
-    if isinstance(value, str) and (reference := _REFERENCE.fullmatch(value)):
+    if isinstance(value, str) and (reference := REFERENCE.fullmatch(value)):
         return _followed(reference, results)
     return value
 

@@ -5,18 +5,15 @@ Executed in an episode of the real guest, a walk is an oracle; works with any pa
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from environments.episode import Episode
 from environments.errors import PackInvalid
-from environments.oracle import resolve_oracle
+from environments.oracle import REFERENCE, resolve_oracle
 from environments.spec import OracleCall
 from environments.trajectory import Step
 from snapshots import Changeset
-
-_REFERENCE = re.compile(r"\$\{(\d+)((?:\.[^.{}]+)*)\}")
 
 
 class DeadEnd(Exception):
@@ -103,16 +100,16 @@ def _call_shape(call: OracleCall) -> str:
 
 
 def _argument_shape(name: str, value: Any) -> str:
-    return f"{name}=${{}}" if isinstance(value, str) and _REFERENCE.fullmatch(value) else name
+    return f"{name}=${{}}" if isinstance(value, str) and REFERENCE.fullmatch(value) else name
 
 
 def _referred(arguments: Mapping[str, Any]) -> Iterator[str]:
     for value in arguments.values():
-        if isinstance(value, str) and (found := _REFERENCE.fullmatch(value)):
+        if isinstance(value, str) and (found := REFERENCE.fullmatch(value)):
             yield found.group(1)
 
 
 def _renumbered(value: Any, order: Mapping[int, int]) -> Any:
-    if isinstance(value, str) and (found := _REFERENCE.fullmatch(value)):
+    if isinstance(value, str) and (found := REFERENCE.fullmatch(value)):
         return f"${{{order[int(found.group(1))]}{found.group(2)}}}"
     return value

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from environments.errors import EnvironmentFault, PackInvalid
 from environments.spec import Spec
 from environments.synthesis.prompts import prompt
-from environments.synthesis.stages.describe import row_counts
+from environments.synthesis.stages.describe import as_json, row_counts
 from environments.synthesis.stages.shapes import Rows
 from environments.synthesis.stages.stage import Bench, Job, Product, Stage
 
@@ -49,14 +47,10 @@ async def _problems(bench: Bench, made: Data) -> Sequence[str]:
 def lines(tables: Rows) -> str:
     """The rows as JSON, one a line."""
     parts = [
-        f"{_json(table)}: [\n" + ",\n".join(map(_json, rows)) + "\n]"
+        f"{as_json(table)}: [\n" + ",\n".join(map(as_json, rows)) + "\n]"
         for table, rows in tables.items()
     ]
     return "{\n" + ",\n".join(parts) + "\n}\n"
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
 
 
 STAGE: Final = Stage("data", "data.json", make)

@@ -11,6 +11,7 @@ import msgspec
 
 from environments.environment import Environment
 from environments.spec import ToolSpec
+from snapshots.shapes import quoted
 
 MOST_ROWS: Final = 40
 """Of a table that a prompt shows."""
@@ -29,7 +30,7 @@ def row_counts(environment: Environment) -> Mapping[str, int]:
     """How many rows each table has at the start."""
     with closing(_database(environment)) as database:
         return {
-            table: database.execute(f"SELECT count(*) FROM {_quoted(table)}").fetchone()[0]
+            table: database.execute(f"SELECT count(*) FROM {quoted(table)}").fetchone()[0]
             for table in environment.tables
         }
 
@@ -38,17 +39,17 @@ def _tool(tool: ToolSpec) -> str:
     kind = "reads" if tool.read_only else "writes"
     schema = {key: tool.input_schema.get(key) for key in ("properties", "required", "$defs")}
     given = {key: value for key, value in schema.items() if value}
-    return f"- {tool.name} ({kind}): {tool.description}\n  arguments: {_json(given)}"
+    return f"- {tool.name} ({kind}): {tool.description}\n  arguments: {as_json(given)}"
 
 
 def _tables(environment: Environment) -> Iterator[str]:
     with closing(_database(environment)) as database:
         database.text_factory = lambda raw: raw.decode(errors="replace")[:MOST_TEXT]
         for table, info in environment.tables.items():
-            names = ", ".join(map(_quoted, info.columns))
-            found = database.execute(f"SELECT {names} FROM {_quoted(table)}").fetchall()
+            names = ", ".join(map(quoted, info.columns))
+            found = database.execute(f"SELECT {names} FROM {quoted(table)}").fetchall()
             rows = [
-                _json(["(blob)" if isinstance(cell, bytes) else cell for cell in row])
+                as_json(["(blob)" if isinstance(cell, bytes) else cell for cell in row])
                 for row in found[:MOST_ROWS]
             ]
             if len(found) > MOST_ROWS:
@@ -60,10 +61,6 @@ def _database(environment: Environment) -> sqlite3.Connection:
     return sqlite3.connect(f"file:{environment.snapshot.path}?immutable=1", uri=True)
 
 
-def _quoted(name: str) -> str:
-    doubled = name.replace('"', '""')
-    return f'"{doubled}"'
-
-
-def _json(value: Any) -> str:
+def as_json(value: Any) -> str:
+    """In one line."""
     return msgspec.json.encode(value).decode()

@@ -8,15 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-import msgspec
-
 from environments.check.runs import Run, oracle_plan, play
 from environments.environment import Environment
 from environments.errors import EnvironmentFault, PackInvalid
 from environments.spec import OracleCall, Spec, Task
 from environments.synthesis.journal import Rejection, Repair
 from environments.synthesis.prompts import prompt
-from environments.synthesis.stages.describe import tools_and_rows
+from environments.synthesis.stages.describe import as_json, tools_and_rows
 from environments.synthesis.stages.shapes import Solved, WantedTask
 from environments.synthesis.stages.stage import Bench, Job, NotMade, Product, Stage, each, pretty
 from environments.synthesis.stages.tasks import Requirements
@@ -139,7 +137,8 @@ def _failed(task: Task, run: Run) -> Iterator[str]:
         if code != call.expect_error:
             answered = f"{code}: {step.error.message}" if step.error else "without an error"
             wanted = f", not with {call.expect_error}" if call.expect_error else ""
-            yield f"call {number}, {call.tool} {_json(step.arguments)}, answered {answered}{wanted}"
+            called = f"{call.tool} {as_json(step.arguments)}"
+            yield f"call {number}, {called}, answered {answered}{wanted}"
             return  # what comes after one that failed says little
     if run.problem:
         yield f"call {len(run.steps)}: {run.problem}"
@@ -149,17 +148,13 @@ def _answers(run: Run) -> Iterator[str]:
     """What the calls before it answered, for who has to mend it."""
     for step in run.steps:
         if step.error is None:
-            text = _json(step.result)
+            text = as_json(step.result)
             shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-            yield f"(call {step.index}, {step.tool} {_json(step.arguments)}, answered {shown})"
+            yield f"(call {step.index}, {step.tool} {as_json(step.arguments)}, answered {shown})"
 
 
 def _tables(run: Run) -> str:
     return ", ".join(run.changes.tables)
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
 
 
 STAGE: Final = Stage("oracle", FILE, make)

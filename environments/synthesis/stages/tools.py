@@ -16,10 +16,11 @@ from environments.environment import Environment
 from environments.errors import EnvironmentFault, PackInvalid
 from environments.spec import Spec
 from environments.synthesis.prompts import prompt
+from environments.synthesis.stages.scenario import MEMBER_CHARACTERS
 from environments.synthesis.stages.shapes import Specification, Text
 from environments.synthesis.stages.stage import Bench, Job, Product, Stage, pretty
 
-LONGEST_PREFIX: Final = 18
+LONGEST_PREFIX: Final = MEMBER_CHARACTERS + 2
 """Of a tool's name in a world: its environment's name and two underscores."""
 _THERE: Final = "import the standard library, pydantic and environments.authoring only"
 _IMPORTED: Final = frozenset({"pydantic", "environments"})
