@@ -3,18 +3,18 @@ itself, in a sandbox."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shutil
 import tempfile
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from environments.environment import open_environments
+from environments.environment import Environment
 from environments.episode import Episode
-from environments.errors import EnvhubError
 from environments.importers.source import ImportRefused
+from environments.importers.trial import try_out
 
 _TOOL: Final = "envhub_models"
 _QUESTION: Final = f"""
@@ -47,17 +47,14 @@ def definitions(pack: Path, tables: Iterable[str]) -> dict[str, list[str]]:
         with (copy / "tools.py").open("a", encoding="utf-8") as file:
             file.write(_QUESTION)
         (copy / "tasks.jsonl").unlink(missing_ok=True)
-        return asyncio.run(_ask(copy, sorted(tables)))
+        wanted = json.dumps(sorted(tables))
+        return try_out(copy, partial(_told, wanted))
 
 
-async def _ask(pack: Path, tables: list[str]) -> dict[str, list[str]]:
-    try:
-        async with open_environments([pack]) as environments:
-            (name,) = environments.catalogue.names()
-            episode = await Episode.start(await environments.get(name))
-            step = await episode.call(_TOOL, {"names": json.dumps(tables)})
-    except EnvhubError as error:
-        raise ImportRefused(f"its code does not load: {error.message}", hint=error.hint) from error
+async def _told(wanted: str, environment: Environment) -> dict[str, list[str]]:
+    episode = await Episode.start(environment)
+    step = await episode.call(_TOOL, {"names": wanted})
+    await episode.close()
     if step.error is not None:
         raise ImportRefused(f"its models are not to be told: {step.error.message}")
     made: dict[str, list[str]] = step.result
