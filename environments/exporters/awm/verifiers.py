@@ -12,7 +12,7 @@ from environments.assertions import TableInfo
 from environments.environment import Environment
 from environments.episode import Episode
 from environments.errors import AgentError, PackInvalid
-from environments.oracle import resolve_oracle
+from environments.oracle import play_oracle
 from environments.spec import Task
 
 _CODE: Final = Path(__file__).with_name("verifier.txt")
@@ -43,16 +43,14 @@ async def _changes(environment: Environment, task: Task, seed: int) -> dict[str,
     episode = await Episode.start(
         environment, task=task.id, seed=seed, horizon=len(task.oracle) + 1
     )
-    results: list[Any] = []
     try:
-        for call in task.oracle:
-            step = await episode.call(call.tool, resolve_oracle(call, results))
-            results.append(step.result)
+        await play_oracle(episode)
+        start = environment.pack.spec.clock.start_ms
+        opened: dict[str, Any] = _opened(episode.changes().to_json(), start, episode.clock_ms)
     except AgentError as error:
         raise PackInvalid(f"its oracle cannot be played: {error.message}") from error
-    start = environment.pack.spec.clock.start_ms
-    opened: dict[str, Any] = _opened(episode.changes().to_json(), start, episode.clock_ms)
-    await episode.close()
+    finally:
+        await episode.close()
     return opened
 
 
@@ -80,7 +78,7 @@ def _is_within(text: str, start_ms: int, end_ms: int) -> bool:
 
 def _patterns(table: TableInfo, runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What must be found of a table: rows added, removed and changed."""
-    first, second = ([*_rows(run, kind)] for kind in ("added",) for run in runs)
+    first, second = ([*_rows(run, "added")] for run in runs)
     added = [_common(row, _nearest(row, second)) for row in first]
     return {
         "key": list(table.key),
