@@ -65,7 +65,7 @@ def import_packs(
     lines = report or into / "import-report.jsonl"
     try:
         into.mkdir(parents=True, exist_ok=True)
-        file = lines.open("wb")
+        file = lines.open("ab")
     except OSError as error:
         raise ImportRefused(f"cannot write {error.filename}: {error.strerror}") from error
     kept = None if no_check else settings.data_dir / "checks"
@@ -73,9 +73,13 @@ def import_packs(
     try:
         with file, closing(_each(kind, sources, into, kept, jobs)) as found:
             for one in found:
+                if not done:  # not before: it may be the report of an import that is under way
+                    file.truncate(0)
                 file.write(msgspec.json.encode(one, enc_hook=str) + b"\n")
                 file.flush()
                 done.append(one)
+            if not done:
+                file.truncate(0)
     except KeyboardInterrupt:
         note("Stopped. The same command goes on from here.")
         raise

@@ -197,8 +197,12 @@ def test_two_runs_do_not_write_into_one_folder(
 
     put(tmp_path, "good")
     with workplace(tmp_path / "into"):
+        (tmp_path / "into" / "import-report.jsonl").write_text('{"name": "theirs"}\n')
         run = Run(capsys, tmp_path)
     assert (run.code, "another import is writing" in run.err) == (1, True)
+    assert list(run.lines) == ["theirs"], "the report of the import that is under way"
+    again = Run(capsys, tmp_path, "--no-check")
+    assert list(again.lines) == ["good"]
 
 
 def test_what_is_not_done_yet_lies_at_a_whole_path(
