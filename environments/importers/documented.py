@@ -75,8 +75,9 @@ class Documented(msgspec.Struct, frozen=True, kw_only=True):
             return
         folder.mkdir(exist_ok=True)
         layout = self.binding.layout
+        encoded = encode(layout, self.document)
         for table, names in columns(layout).items():
-            rows = encode(layout, self.document)[table].values()
+            rows = encoded[table].values()
             if rows:
                 lines = (json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows)
                 (folder / f"{table}.jsonl").write_text("".join(lines), encoding="utf-8")

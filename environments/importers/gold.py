@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from environments.documents import HIDDEN, Layout, Rows, decode, encode
-from environments.documents.layout import AT
+from environments.documents.layout import AT, IN
 from environments.documents.mapping import columns
 from environments.environment import Environment
 from environments.episode import Episode
@@ -32,13 +32,32 @@ class Gold(msgspec.Struct, frozen=True, kw_only=True):
     final: Any = None
 
 
-async def judged(environment: Environment, layout: Layout, gold: Gold) -> Task | str:
-    """The task with a verifier, or why its calls are no solution of it. It must be in the
+async def judged(
+    environment: Environment, layout: Layout, golds: Sequence[Gold]
+) -> list[Task | str]:
+    """Each task with a verifier, or why its calls are no solution of it. It must be in the
     environment already, with any verifier.
 
     The calls are made twice, with two seeds: what differs was drawn, and may be anything.
     """
-    start = encode(layout, gold.document, pack_rows(environment, layout))
+    rows = pack_rows(environment, layout)
+    return [await _judged(environment, layout, rows, gold) for gold in golds]
+
+
+async def ends(environment: Environment, layout: Layout, golds: Sequence[Gold]) -> list[Any]:
+    """The documents that the calls of those tasks end with whose calls can be made."""
+    rows = pack_rows(environment, layout)
+    found = []
+    for gold in golds:
+        made = await _made(environment, gold.task, 0)
+        if not isinstance(made, str):
+            start = encode(layout, gold.document, rows)
+            found.append(decode(layout, changed(layout, start, made[1])))
+    return found
+
+
+async def _judged(environment: Environment, layout: Layout, rows: Rows, gold: Gold) -> Task | str:
+    start = encode(layout, gold.document, rows)
     runs = []
     for seed in (0, 1):
         made = await _made(environment, gold.task, seed)
@@ -47,11 +66,11 @@ async def judged(environment: Environment, layout: Layout, gold: Gold) -> Task |
         runs.append(made)
     (oracle, changes), (_, others) = runs
     after = changed(layout, start, changes)
-    ends = [changed(layout, start, others)]
+    others_after = [changed(layout, start, others)]
     if gold.final is not None:
-        ends.append(encode(layout, gold.final, after))
+        others_after.append(encode(layout, gold.final, after))
     loose: Loose = {}
-    for end in ends:
+    for end in others_after:
         told = _loosen(layout, start, after, end, loose)
         if told:
             return told
@@ -60,15 +79,6 @@ async def judged(environment: Environment, layout: Layout, gold: Gold) -> Task |
         {"expect": expected} if expected else {"trace": [_called(call) for call in oracle]}
     )
     return msgspec.structs.replace(gold.task, oracle=tuple(oracle), verifier=verifier)
-
-
-async def end_of(environment: Environment, layout: Layout, gold: Gold) -> Any:
-    """The document that the calls of a task end with, or None if they cannot be made."""
-    made = await _made(environment, gold.task, 0)
-    if isinstance(made, str):
-        return None
-    start = encode(layout, gold.document, pack_rows(environment, layout))
-    return decode(layout, changed(layout, start, made[1]))
 
 
 async def _made(
@@ -91,10 +101,11 @@ async def _made(
 
 
 def pack_rows(environment: Environment, layout: Layout) -> Rows:
+    """The rows of the pack's own document, read from its files."""
     names = columns(layout)
     rows: Rows = {table: {} for table in names}
     for batch in environment.pack.recipe().rows:
-        width = 2 if names[batch.table][0] == "_in" else 1
+        width = 2 if names[batch.table][0] == IN else 1
         for row in batch.rows:
             rows[batch.table][row[:width]] = row
     return rows

@@ -15,9 +15,8 @@ from typing import Any, Final
 import msgspec
 
 from environments.documents import Binding
-from environments.environment import Environment
 from environments.importers.documented import Documented, read_json
-from environments.importers.gold import UNJUDGED, Gold, end_of, judged
+from environments.importers.gold import UNJUDGED, Gold, ends, judged
 from environments.importers.manifest import licence_of
 from environments.importers.naming import pack_name
 from environments.importers.source import ImportRefused, Written
@@ -153,21 +152,15 @@ def _golds(tasks: Any, document: Any) -> Iterator[Gold]:
 def _tried_out(pack: Documented, folder: Path, golds: list[Gold]) -> tuple[Documented, list[str]]:
     """The pack with those tasks whose actions can be made, what these change expected, in tables
     that suit what they end with too; and why others are left out."""
-
-    async def all_ends(environment: Environment) -> list[Any]:
-        return [await end_of(environment, pack.binding.layout, gold) for gold in golds]
-
-    async def all_judged(environment: Environment) -> list[Task | str]:
-        return [await judged(environment, pack.binding.layout, gold) for gold in golds]
-
     unjudged = tuple(gold.task for gold in golds)
     pack = msgspec.structs.replace(pack, tasks=unjudged)
     pack.write(folder)
-    ends = [end for end in try_out(folder, all_ends) if end is not None]
-    pack = pack.bound_to([pack.document, *ends])
+    ended = try_out(folder, lambda trial: ends(trial, pack.binding.layout, golds))
+    pack = pack.bound_to([pack.document, *ended])
     pack.write(folder)
+    told = try_out(folder, lambda trial: judged(trial, pack.binding.layout, golds))
     tasks, left_out = [], []
-    for gold, found in zip(golds, try_out(folder, all_judged), strict=True):
+    for gold, found in zip(golds, told, strict=True):
         if isinstance(found, str):
             left_out.append(f"task {gold.task.id} is left out: {found}")
         else:

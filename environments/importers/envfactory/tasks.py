@@ -76,12 +76,9 @@ def with_tasks(
     if not golds:
         return pack, left_out
     msgspec.structs.replace(pack, tasks=tuple(gold.task for gold in golds)).write(folder)
-
-    async def all_judged(environment: Environment) -> list[Task | str]:
-        return [await judged(environment, pack.binding.layout, gold) for gold in golds]
-
+    told = try_out(folder, lambda trial: judged(trial, pack.binding.layout, golds))
     tasks = []
-    for gold, found in zip(golds, try_out(folder, all_judged), strict=True):
+    for gold, found in zip(golds, told, strict=True):
         if isinstance(found, str):
             left_out.append(f"task {gold.task.id} is left out: {found}")
         else:
