@@ -6,7 +6,7 @@ import os
 from collections.abc import Generator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import msgspec
 import typer
@@ -54,7 +54,6 @@ def import_packs(
     """
     from environments.importers import importer
     from environments.importers.report import markdown
-    from environments.importers.source import ImportRefused
 
     settings = Settings.from_environment()
     wanted = {*(only or ())}
@@ -63,15 +62,13 @@ def import_packs(
     for name in sorted(missing):
         complain(f"{path} has no environment {name!r}")
     lines = report or into / "import-report.jsonl"
-    try:
-        into.mkdir(parents=True, exist_ok=True)
-        file = lines.open("ab")
-    except OSError as error:
-        raise ImportRefused(f"cannot write {error.filename}: {error.strerror}") from error
     kept = None if no_check else settings.data_dir / "checks"
     done: list[Imported] = []
     try:
-        with file, closing(_each(kind, sources, into, kept, jobs)) as found:
+        with (
+            _report_in(lines, into) as file,
+            closing(_each(kind, sources, into, kept, jobs)) as found,
+        ):
             for one in found:
                 if not done:  # not before: it may be the report of an import that is under way
                     file.truncate(0)
@@ -90,6 +87,17 @@ def import_packs(
     say(f"\nreport: {page}, and as JSON lines {lines}")
     if missing or not all(one.sound for one in done):
         raise typer.Exit(NOT_ALL if any(one.sound for one in done) else NOTHING_IMPORTED)
+
+
+def _report_in(lines: Path, into: Path) -> BinaryIO:
+    """The file, as it was until the first result; ``into`` is made. Raises ``ImportRefused``."""
+    from environments.importers.source import ImportRefused
+
+    try:
+        into.mkdir(parents=True, exist_ok=True)
+        return lines.open("ab")
+    except OSError as error:
+        raise ImportRefused(f"cannot write {error.filename}: {error.strerror}") from error
 
 
 def _each(
