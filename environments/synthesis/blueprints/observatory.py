@@ -601,7 +601,7 @@ BLUEPRINT = Blueprint(
                         "record that {referee} grades {proposal} {grade}",
                         "enter a review of {proposal} by {referee} with grade {grade}",
                     ),
-                    policy="A proposal needs {REVIEWS_NEEDED} review(s) by senior astronomers who"
+                    policy="A proposal needs {REVIEWS_NEEDED} reviews by senior astronomers who"
                     " do not lead it before it is approved.",
                 ),
             ),

@@ -126,7 +126,7 @@ BLUEPRINT = Blueprint(
                 add("tenancy", flat_id="flat.id", tenant_id="tenant.id", begins_on="today()", ends_on="None", deposit="flat.rent * DEPOSIT_MONTHS", status="'running'"),
             ),
             asks=("let {flat} to {tenant}", "give {tenant} a tenancy of {flat}"),
-            policy="A flat is let when vacant, to tenants without arrears who earn twice the rent; the deposit is {DEPOSIT_MONTHS} month(s) of rent.",
+            policy="A flat is let when vacant, to tenants without arrears who earn twice the rent; the deposit is {DEPOSIT_MONTHS} months of rent.",
         ),
         Action(
             "give_notice", "Record notice for a running tenancy.",
@@ -292,7 +292,7 @@ BLUEPRINT = Blueprint(
                 Action("allow_pet", "Allow a tenant a pet.", (the("tenant"), arg("animal", choice("cat", "dog", "rabbit"), "which")),
                        (need("exists(tenancy, tenant_id=tenant.id, status='running')", "NO_TENANCY", "{tenant.name} rents no flat"), need("count(pet, tenant_id=tenant.id) < PETS", "TOO_MANY_PETS", "{tenant.name} has {PETS}"),
                         add("pet", tenant_id="tenant.id", animal="animal", allowed_on="today()")),
-                       asks=("allow {tenant} to keep a {animal}",), policy="Tenants may keep {PETS} pet(s)."),
+                       asks=("allow {tenant} to keep a {animal}",), policy="Tenants may keep {PETS} pets."),
                 Action("strike_pet", "Strike a pet from the list.", (the("pet"),), (drop("pet"),), asks=("strike {pet} from the list",)),
             ),
         ),

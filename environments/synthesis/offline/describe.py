@@ -13,6 +13,7 @@ from typing import Any
 from environments.synthesis.blueprint import Attribute, Entity, Kind
 from environments.synthesis.graph import DeadEnd, Walk
 from environments.synthesis.offline.compose import Design
+from environments.synthesis.offline.phrase import worded
 from environments.trajectory import Step
 
 _PAGES = 4
@@ -244,7 +245,7 @@ async def narrowed(
             front += f"{spoken} "
         else:
             after = each.after.replace("that is ", "that are ") if many else each.after
-            behind += f" {after.format(spoken)}"
+            behind += " " + worded(after, {"": spoken})
     words = entity.table.replace("_", " ") if many else entity.words
     return arguments, f"{front}{words}{behind}"
 

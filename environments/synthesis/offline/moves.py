@@ -13,7 +13,7 @@ from environments.synthesis.offline.candidates import bindings, rules_of
 from environments.synthesis.offline.compose import Tool
 from environments.synthesis.offline.describe import Found, Scene, describe, narrowed, said
 from environments.synthesis.offline.fabricate import plain_value
-from environments.synthesis.offline.phrase import an, listed
+from environments.synthesis.offline.phrase import an, listed, worded
 from environments.synthesis.offline.steps import result_of
 
 _TRIED = 6
@@ -94,7 +94,7 @@ async def _bound(
     step = await scene.call(action.name, arguments, rule.code if rule else None)
     if rule is None:
         _remember_added(scene, action, step.result)
-    clause = scene.dice.choice(action.asks).format(**spoken)
+    clause = worded(scene.dice.choice(action.asks), spoken)
     return Move(clause, action.name, implicit, tuple(texts))
 
 
@@ -167,7 +167,7 @@ async def _each(scene: Scene, action: Action, binding: Mapping[str, Any], group:
         if place is None:
             raise DeadEnd("the rows are not all on one page")
         await scene.call(action.name, {f"{take.name}_id": place + ".id}", **values})
-    clause = scene.dice.choice(action.asks).format(**spoken)
+    clause = worded(scene.dice.choice(action.asks), spoken)
     texts = tuple(
         binding[each.name] for each in action.takes if each.kind and each.kind.sort == "text"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from environments.synthesis.blueprint import singular_of
 
@@ -30,8 +30,8 @@ _CONDITIONS = (
     "If {condition}, {a}; otherwise {b}.", "Check whether {condition}. If so, {a}. If not, {b}.",
     "In case {condition}, please {a}. Otherwise, {b}.",
 )  # fmt: skip
-_SINGLE = re.compile(r"\b1 ([a-z]+[^aius ]s)\b")
-"""One of what is said in the plural: ``1 pieces``."""
+_HOLE = re.compile(r"(\ba )?\{(\w*)\}((?: [a-z]+)?? [a-z]+[b-hj-rtv-z]s\b)?")
+"""What is filled in, with an article before it and a plural behind it: ``{count} child seats``."""
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight")
 
 
@@ -68,8 +68,18 @@ def an(noun: str) -> str:
     return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
 
 
+def worded(pattern: str, said: Mapping[str, str]) -> str:
+    """The pattern with its holes filled: *a* is *an* before a vowel, and one thing no plural."""
+
+    def fill(hole: re.Match[str]) -> str:
+        article, name, plural = hole.groups(default="")
+        value = said[name]
+        return (an(value) if article else value) + (singular_of(plural) if value == "1" else plural)
+
+    return _HOLE.sub(fill, pattern)
+
+
 def _filled(pattern: str, clauses: Sequence[str], condition: str = "") -> str:
-    clauses = [_SINGLE.sub(lambda one: f"1 {singular_of(one[1])}", text) for text in clauses]
     number = _NUMBERS[len(clauses)] if len(clauses) < len(_NUMBERS) else str(len(clauses))
     return pattern.format(
         a=clauses[0],

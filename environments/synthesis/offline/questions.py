@@ -198,24 +198,28 @@ async def _property(scene: Scene, entity: Entity) -> Question:
     value = row[column.column]
     if said(value, column.kind, scene.design.blueprint.currency) in found.phrase:
         raise DeadEnd("the question says the answer")
-    words = column.words.removesuffix(" on")
+    words = column.words
     if column.kind.sort == "money":
         if value < 5 or sum(r[column.column] == value for r in rows) > 1:
             raise DeadEnd("too easy to guess")
         text = f"What is the {words} of {found.phrase}? Answer with the number only."
         return Question(text, {"numeric": value}, f"{value:g}", found.implicit)
     if column.kind.sort == "day":
-        if words.endswith("s"):
-            text = (
-                f"Give me the day on which {found.phrase} {words}, as YYYY-MM-DD and nothing else."
-            )
-        elif column.name.endswith("_on"):
-            text = f"On which day was or is {found.phrase} {words}? Answer as YYYY-MM-DD."
-        else:
-            text = f"Give me the “{words}” date of {found.phrase}, as YYYY-MM-DD and nothing else."
+        wanted = _day_wanted(words, found.phrase)
+        text = f"Give me {wanted}, as YYYY-MM-DD and nothing else."
         return Question(text, {"exact": value}, str(value), found.implicit)
     text = f"What is the {words} of {found.phrase}? Answer with it alone."
     return Question(capital(text), {"norm": str(value)}, said(value, column.kind), found.implicit)
+
+
+def _day_wanted(words: str, phrase: str) -> str:
+    """The day in a column of such words, as a noun phrase."""
+    verb = words.removesuffix(" on")
+    if verb.endswith("s"):
+        return f"the day on which {phrase} {verb}"
+    if words.startswith("day"):
+        return f"the {words} for {phrase}"
+    return f"the “{words}” date of {phrase}"
 
 
 async def counted(scene: Scene) -> tuple[str, bool]:

@@ -7,7 +7,6 @@ import random
 import sqlite3
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -16,6 +15,7 @@ from environments.synthesis.blueprint import Attribute, Entity
 from environments.synthesis.offline.compose import Design
 from environments.synthesis.offline.expressions import sql_literal, text_literal
 from environments.synthesis.offline.fabricate import name_from
+from environments.synthesis.offline.phrase import worded
 from environments.synthesis.offline.render_tools import render_tools
 
 _CONDUCT = (
@@ -116,7 +116,7 @@ def render_manifest(design: Design, title: str) -> str:
 def render_policy(design: Design, title: str) -> str:
     """``policy.md``: who the agent is, and the rules of the place."""
     blueprint = design.blueprint
-    values: dict[str, Any] = {
+    values = {
         **{name: f"{value:g}" for name, value in design.constants.items()},
         "currency": blueprint.currency,
         "title": title,
@@ -125,14 +125,8 @@ def render_policy(design: Design, title: str) -> str:
     today = f"Today is {design.today.day} {design.today:%B %Y}."
     lines = [f"# {title}", "", f"{blueprint.role.format(**values)} {today}", "", _CONDUCT]
     lines += ["", "## Rules", ""]
-    lines += [f"- {_filled(rule, values)}" for rule in (*rules, *design.policy)]
+    lines += [f"- {worded(rule, values)}" for rule in (*rules, *design.policy)]
     return "\n".join(lines) + "\n"
-
-
-def _filled(text: str, values: Mapping[str, Any]) -> str:
-    for name, value in values.items():
-        text = text.replace(f"{{{name}}}", str(value))
-    return text
 
 
 def write_pack(design: Design, rows: sqlite3.Connection, schema: str, folder: Path) -> None:
