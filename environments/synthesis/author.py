@@ -100,8 +100,8 @@ class Author:
         read: list[T] = []
 
         def fits(answer: dict[str, Any]) -> dict[str, Any]:
-            try:
-                read.append(msgspec.convert(answer, kind))
+            try:  # as it will be read from where it is kept: JSON has no infinity
+                read.append(msgspec.json.decode(msgspec.json.encode(answer), type=kind))
             except msgspec.ValidationError as error:
                 raise ModelRetry(str(error)) from error
             return answer

@@ -214,6 +214,19 @@ async def test_anthropics_models_are_asked_by_their_own_library(tmp_path: Path) 
     assert (spending.usage.prompt_tokens, spending.usage.completion_tokens) == (100, 20)
 
 
+class Amounts(Spec, frozen=True, kw_only=True):
+    rows: dict[str, Any]
+
+
+async def test_an_answer_is_the_same_when_it_is_kept(tmp_path: Path) -> None:
+    """Also where it holds what JSON cannot write."""
+    said = Recorded(lambda question: '{"rows": {"whole": 3, "more": 1e999}}')
+    endpoint = Endpoint(base_url="", model="solomon")
+    author = Author(said.model, endpoint, tmp_path / "answers", Spending(tmp_path, None, None))
+    first, second = [await author.ask(Amounts, "How much?", Spent(stage="test")) for _ in range(2)]
+    assert (first, said.asked) == (second, 1)
+
+
 async def test_an_endpoints_embeddings_are_counted_too(tmp_path: Path) -> None:
     async with answering(ModelServer("")) as endpoint:
         spending = Spending(tmp_path, price_of("any", "", None), None)
