@@ -14,6 +14,7 @@ from anyio.from_thread import start_blocking_portal
 from environments.catalogue import load_pack, pack_digest
 from environments.evaluation.rating import band_of
 from hub.cli import main
+from tests.environments.model_server import ModelServer, Reply, answering
 from tests.environments.playing_server import PlayingServer, knowing, playing, say
 
 SHOP = Path(__file__).parents[1] / "packs" / "shop"
@@ -95,6 +96,23 @@ def test_bands_go_into_the_tasks_only_when_asked_and_the_digest_is_told(
     assert before.digest in err
     assert after.digest in err
     assert json.loads(out.read_text())["digest"] == before.digest
+
+
+def test_runs_that_could_not_be_made_are_no_rating(
+    capsys: pytest.CaptureFixture[str], shop: Path
+) -> None:
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(answering(ModelServer(Reply(status=401)))) as endpoint,
+    ):
+        asked = ("--model", "solomon", "--base-url", endpoint.base_url, "--write")
+        before = pack_digest(shop)
+        code, out, err = run(capsys, str(shop), *asked, "-k", "2")
+    assert (code, out) == (1, "")
+    assert "refuses: 401" in err
+    assert "runs could not be made; nothing is written" in err
+    assert pack_digest(shop) == before
+    assert not (shop.parent / "shop.ratings.json").exists()
 
 
 def test_bands() -> None:
