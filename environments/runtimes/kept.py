@@ -21,12 +21,14 @@ from typing import Any, Final
 import apsw
 
 from environments.documents import HIDDEN, NotADocument, from_text, to_text
-from environments.errors import EnvironmentFault
+from environments.errors import EnvironmentFault, PackInvalid
 from environments.runtimes.likeness import alike, shared
+from environments.runtimes.source import SOURCE
 
 Kept = dict[str, Any]
 _WORDS: Final = struct.Struct("<625I")
 _PICKLED: Final = "pickled:"
+_GLOBAL: Final = "global "
 WHOLE: Final = "instance"
 """The name under which everything is kept, with what its parts share, where these would not do."""
 _HELD: Final = (dict, list, set, str, int, float, NoneType)
@@ -43,13 +45,14 @@ class Surroundings:
     def __init__(self, module: ModuleType, without: Iterable[str] = ()) -> None:
         """Take down how they are now. ``without`` names globals that are no state.
 
-        ``opaque`` are those that cannot be set back: they may carry one episode into another.
+        Raises ``PackInvalid`` for those that cannot be set back: they may carry one episode into
+        another.
         """
         self._globals = module.__dict__
         self._names = {*module.__dict__}
         self._classes: dict[str, type] = {}
         self._pristine: dict[tuple[str, str], Any] = {}
-        self.opaque: list[str] = []
+        self._opaque: list[str] = []
         without = {*without}
         for name, value in list(module.__dict__.items()):
             if isinstance(value, type):
@@ -60,35 +63,37 @@ class Surroundings:
                             self._take_down(name, attribute, held)
             elif name not in without and not name.startswith("__") and _is_state(value):
                 self._take_down("", name, value)
+        if self._opaque:
+            raise PackInvalid(f"{SOURCE} keeps what cannot be set back: {', '.join(self._opaque)}")
 
     def _take_down(self, place: str, name: str, value: Any) -> None:
         try:
             self._pristine[place, name] = copy.deepcopy(value)
         except Exception:  # noqa: BLE001 - a stranger's object
-            self.opaque.append(f"{place}.{name}".lstrip("."))
+            self._opaque.append(f"{place}.{name}".lstrip("."))
 
     def reset(self, kept: Mapping[str, Any]) -> None:
-        """Set everything back, then put what was ``kept`` in place."""
+        """Set everything back, then put in place what of theirs is among what was ``kept``."""
         for name in self._globals.keys() - self._names:
             del self._globals[name]
         for (place, name), value in self._pristine.items():
             if not alike(self._get(place, name), value):
                 self._set(place, name, copy.deepcopy(value))
-        for named, value in kept.items():
+        for named, value in names(kept, _GLOBAL):
             place, _, name = named.rpartition(".")
             self._set(place, name, value)
 
     def changed(self) -> Kept:
-        """What is not as it was after the import."""
+        """What is not as it was after the import, to be kept."""
         found = {
-            name: self._globals[name]
+            _GLOBAL + name: self._globals[name]
             for name in sorted(self._globals.keys() - self._names)
             if _is_state(self._globals[name])
         }
         for (place, name), value in self._pristine.items():
             now = self._get(place, name)
             if not alike(now, value):
-                found[f"{place}.{name}".lstrip(".")] = now
+                found[_GLOBAL + f"{place}.{name}".lstrip(".")] = now
         return found
 
     def _get(self, place: str, name: str) -> Any:

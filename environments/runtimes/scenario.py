@@ -50,7 +50,6 @@ from environments.runtimes.refusals import refusal
 from environments.runtimes.source import SOURCE, place_in, run_source
 from environments.spec import ToolSpec
 
-_GLOBAL: Final = "global "
 _ATTRIBUTE: Final = "attribute "
 _RANDOM: Final = "random"
 _REMEMBERED: Final = 16
@@ -70,10 +69,6 @@ class ScenarioProgram:
         self.tools: Mapping[str, ToolSpec] = Specs(self._tools)
         self._loaded: dict[str, dict[str, Any]] = {}
         self._around = Surroundings(module, {binding.instance, *servers})
-        if self._around.opaque:
-            raise PackInvalid(
-                f"{SOURCE} keeps what cannot be set back: {', '.join(self._around.opaque)}"
-            )
 
     def call(self, tool: str, connection: apsw.Connection, arguments: Mapping[str, Any]) -> Any:
         """Run a tool; see ``Program.call``. What it did to the state is written even if it
@@ -98,7 +93,7 @@ class ScenarioProgram:
     def _load(self, rows: Rows, kept: Kept) -> str:
         """Bring the instance into the branch's state; returns how ``random`` then stands if
         loading seeds it, else ""."""
-        self._around.reset(dict(names(kept, _GLOBAL)))
+        self._around.reset(kept)
         attributes = vars(self._instance)
         attributes.clear()
         attributes.update(copy.deepcopy(self._fresh))
@@ -141,7 +136,7 @@ class ScenarioProgram:
         document = self._saved()
         after = encode(self._layout, document, before)
         write_rows(connection, self._layout, before, after)
-        kept: Kept = {_GLOBAL + name: value for name, value in self._around.changed().items()}
+        kept = self._around.changed()
         if seeded and (now := random_text()) != seeded:
             kept[_RANDOM] = now
         kept |= self._beside(document, seeded)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import Any
 
 import apsw
 
@@ -30,10 +30,8 @@ from environments.errors import EnvhubError, EnvironmentFault, PackInvalid
 from environments.runtimes.foreign import ForeignTool
 from environments.runtimes.kept import (
     WHOLE,
-    Kept,
     Surroundings,
     digest_of,
-    names,
     read_kept,
     write_kept,
 )
@@ -42,8 +40,6 @@ from environments.runtimes.program import Specs
 from environments.runtimes.refusals import refusal
 from environments.runtimes.source import SOURCE, place_in, run_source
 from environments.spec import ToolSpec
-
-_GLOBAL: Final = "global "
 
 
 class StateProgram:
@@ -62,17 +58,13 @@ class StateProgram:
             raise PackInvalid(f"{SOURCE} declares no tool")
         self.tools: Mapping[str, ToolSpec] = Specs(self._tools)
         self._around = Surroundings(module)
-        if self._around.opaque:
-            raise PackInvalid(
-                f"{SOURCE} keeps what cannot be set back: {', '.join(self._around.opaque)}"
-            )
 
     def call(self, tool: str, connection: apsw.Connection, arguments: Mapping[str, Any]) -> Any:
         """Run a tool; see ``Program.call``. What it did to the document is written even if it
         raises: whether that is kept is for the pack to say."""
         before = read_rows(connection, self._layout)
         kept = read_kept(connection)
-        self._around.reset(dict(names(kept, _GLOBAL)))
+        self._around.reset(kept)
         document = decode(self._layout, before)
         whole = kept.get(WHOLE)
         if whole is not None and whole["of"] == digest_of(document):
@@ -94,7 +86,7 @@ class StateProgram:
         except NotADocument as error:
             raise EnvironmentFault(f"{tool} left a state that cannot be kept: {error}") from error
         write_rows(connection, self._layout, before, after)
-        kept: Kept = {_GLOBAL + name: value for name, value in self._around.changed().items()}
+        kept = self._around.changed()
         if shared(saved):
             kept[WHOLE] = {"of": digest_of(saved), "attributes": saved}
         write_kept(connection, kept)
