@@ -24,7 +24,6 @@ Packs = Annotated[
     list[Path] | None,
     typer.Option("--packs", help="A pack, an archive or a folder of them, beside the shipped."),
 ]
-ARCHIVE = ".tar.zst"
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
@@ -192,8 +191,9 @@ def _settings(packs: Sequence[Path] | None, name: str = "") -> Settings:
 def is_path(pack: str) -> bool:
     """Whether a pack is given by its folder or archive, and not by its name."""
     from environments.catalogue import MANIFEST
+    from hub.supply import is_archive
 
-    looks_so = "/" in pack or pack.startswith(".") or pack.endswith(ARCHIVE)
+    looks_so = "/" in pack or pack.startswith(".") or is_archive(Path(pack))
     return looks_so or (Path(pack) / MANIFEST).is_file()
 
 
