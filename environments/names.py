@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import Final
 
 CHARACTERS: Final = 40
 _SUFFIX_CHARACTERS: Final = 6
+
+
+def tool_name(text: str) -> str:
+    """What a tool is called for an operation or a function: its name, what clients do not allow
+    made ``_``; if that changed it, or it has more than 40 characters, see ``shortened``."""
+    return shortened(re.sub(r"[^A-Za-z0-9_-]", "_", text), text)
 
 
 def shortened(name: str, original: str = "") -> str:

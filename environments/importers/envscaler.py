@@ -21,11 +21,12 @@ from environments.environment import Environment
 from environments.episode import Episode
 from environments.importers.documented import Documented
 from environments.importers.manifest import licence_of, summary_of, write_manifest
-from environments.importers.naming import pack_name, tool_name
+from environments.importers.naming import pack_name
 from environments.importers.readonly import Looks
 from environments.importers.source import ImportRefused, Written
 from environments.importers.stretches import Stretch, holds, stretches
 from environments.importers.trial import LONG, opens, try_out
+from environments.names import tool_name
 from environments.runtimes.source import SOURCE
 from environments.spec import EnvironmentSpec, Limits, Task
 

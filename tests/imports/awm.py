@@ -20,7 +20,7 @@ from environments.environment import Environment, open_environments
 from environments.episode import Episode
 from environments.importers.awm import AwmSource, sources
 from environments.importers.awm.index import read_row
-from environments.runtimes.fastapi.operations import tool_name
+from environments.names import tool_name
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d[\d:.]*)?(?:Z|[+-]\d\d:\d\d)?")
 _CODE = re.compile(r"\d{12,}")

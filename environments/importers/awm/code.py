@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from environments.importers.source import ImportRefused
-from environments.runtimes.fastapi.operations import tool_name
+from environments.names import tool_name
 
 AVAILABLE: Final = frozenset(("fastapi", "starlette", "sqlalchemy", "pydantic", "pydantic_core",
     "typing_extensions", "annotated_types", "anyio", "dateutil"))  # fmt: skip

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from environments.documents import Binding, BoundTool
-from environments.importers.naming import tool_name
 from environments.importers.readonly import Looks
 from environments.importers.source import ImportRefused
+from environments.names import tool_name
 
 LOAD: Final = "load_scenario"
 SAVE: Final = "save_scenario"

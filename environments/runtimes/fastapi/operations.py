@@ -4,13 +4,12 @@ from a tool's arguments to a request."""
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import urlencode
 
-from environments.names import shortened
+from environments.names import tool_name
 
 Place = Literal["path", "query", "header", "body", "whole"]
 """Where an argument goes; ``whole`` is the body that is no object with fields of its own."""
@@ -18,12 +17,6 @@ Place = Literal["path", "query", "header", "body", "whole"]
 _PLACES: Final[Mapping[str, Place]] = {"path": "path", "query": "query", "header": "header"}
 _METHODS: Final = ("get", "put", "post", "delete", "patch")
 _REFERENCE: Final = "#/components/schemas/"
-
-
-def tool_name(operation_id: str) -> str:
-    """What a tool is called for an operation: its id, what clients do not allow made ``_``; if that
-    changed it, or it has more than 40 characters, see ``shortened``."""
-    return shortened(re.sub(r"[^A-Za-z0-9_-]", "_", operation_id), operation_id)
 
 
 class Argument(NamedTuple):
