@@ -1,7 +1,8 @@
 """HTTP/1.1 as uvicorn speaks it, without what a short answer need not pay for.
 
-An answer whose length is known leaves in one piece, and a connection has one timer for all of its
-rests. Whatever is unusual (a stream, HEAD, a connection to be closed) is left to uvicorn.
+An answer whose length is known leaves in one piece, and no timer is set for a rest:
+``hub.edge.connections`` ends those that last too long, a connection's first among them. Whatever is
+unusual (a stream, HEAD, a connection to be closed) is left to uvicorn.
 """
 
 from __future__ import annotations
@@ -21,8 +22,6 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
-from environments.alarm import Alarm
-
 if TYPE_CHECKING:
     from uvicorn._types import ASGISendEvent, HTTPResponseBodyEvent, HTTPResponseStartEvent
 
@@ -34,15 +33,9 @@ class HttpProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._resting = Alarm(self.loop, self.timeout_keep_alive_handler)
         self._leaving = b""  # an answer that is given and not yet written
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._resting.close()
-        super().connection_lost(exc)
-
     def data_received(self, data: bytes) -> None:
-        self._resting.stop()
         self._write()  # what is made of the data may be a refusal, and the end
         super().data_received(data)
 
@@ -107,8 +100,6 @@ class HttpProtocol(HttpToolsProtocol):
         self.flow.resume_reading()
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
-        else:
-            self._resting.set(self.loop.time() + self.timeout_keep_alive)
 
 
 class _Cycle(RequestResponseCycle):

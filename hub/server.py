@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import math
 import resource
 import socket
 import sys
@@ -69,7 +68,6 @@ async def _serve(settings: Settings, started: Callable[[Hub, str], None]) -> Non
                 server_header=False,
                 proxy_headers=False,
                 backlog=BACKLOG,
-                timeout_keep_alive=math.ceil(settings.keep_alive_seconds),
                 timeout_graceful_shutdown=GRACE_SECONDS,
                 ssl_context_factory=(lambda *_: tls) if tls else None,
             )

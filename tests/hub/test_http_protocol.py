@@ -1,4 +1,4 @@
-"""HTTP as it goes over the wire: whole answers, streams, rests, and what is unusual."""
+"""HTTP as it goes over the wire: whole answers, streams, and what is unusual."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
 async def server() -> AsyncIterator[uvicorn.Server]:
     config = uvicorn.Config(
         app, http=HttpProtocol, ws="none", lifespan="off", log_config=None, access_log=False,
-        port=0, timeout_keep_alive=1,
+        port=0,
     )  # fmt: skip
     server = uvicorn.Server(config)
     config.load()
@@ -134,14 +134,6 @@ async def test_who_wants_the_connection_closed_has_it_closed(port: int, asks: by
         assert "connection: close" in head
         assert body == b"GET /? "
         assert await reader.read() == b""
-
-
-async def test_a_connection_that_rests_too_long_is_closed(port: int) -> None:
-    async with connection(port) as (reader, writer):
-        for path in (b"/a", b"/b"):
-            writer.write(b"GET " + path + b" HTTP/1.1\r\nhost: h\r\n\r\n")
-            assert (await answer(reader))[2] == b"GET " + path + b"? "
-        assert await reader.read() == b""  # after the second that it may rest
 
 
 async def test_a_stream_is_sent_as_it_comes(port: int) -> None:
