@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 import msgspec
@@ -63,6 +64,18 @@ class Admission:
             await self._admit(count, wait_seconds)
         except BaseException:
             self._give_back(count, share.tenant)
+            raise
+
+    @asynccontextmanager
+    async def room(
+        self, count: int, share: Share, wait_seconds: float = 0.0
+    ) -> AsyncIterator[None]:
+        """Admit what the body begins; its room is given back where the body fails."""
+        await self.admit(count, share, wait_seconds)
+        try:
+            yield
+        except BaseException:
+            self.release(count, share.tenant)
             raise
 
     async def _admit(self, count: int, wait_seconds: float) -> None:

@@ -100,7 +100,7 @@ class Episodes:
         group: str | None = None,
         beside: Callable[[], Awaitable[None]] | None = None,
     ) -> list[Episode]:
-        """Begin an episode for each id where the task begins, all or none of them.
+        """Begin an episode for each id where the task begins, all or none, even if cancelled.
 
         What is written ``beside`` goes to the disk together with them.
         """
@@ -120,30 +120,32 @@ class Episodes:
             for repetition, each in enumerate(ids)
         }
         share = Share(principal.tenant, principal.quota.limits.episodes)
-        await self.admission.admit(len(ids), share, request.wait_seconds)
-        with self.ledger.enrolling(group, enrolments, principal.tenant):
-            begun = await asyncio.gather(
-                *(
-                    Episode.start(
-                        environment,
-                        task=request.task,
-                        seed=request.seed,
-                        horizon=horizon,
-                        id=each,
-                        journal=self.ledger,
-                        malformed=request.malformed,
-                    )
-                    for each in ids
-                ),
-                *((beside(),) if beside else ()),
-                return_exceptions=True,
-            )
-        episodes = [each for each in begun if isinstance(each, Episode)]
-        failed = [each for each in begun if isinstance(each, BaseException)]
-        if failed:
-            self.admission.release(len(ids), principal.tenant)
-            await asyncio.gather(*(each.close() for each in episodes), return_exceptions=True)
-            raise failed[0]
+        async with self.admission.room(len(ids), share, request.wait_seconds):
+            with self.ledger.enrolling(group, enrolments, principal.tenant):
+                beginning = asyncio.gather(
+                    *(
+                        Episode.start(
+                            environment,
+                            task=request.task,
+                            seed=request.seed,
+                            horizon=horizon,
+                            id=each,
+                            journal=self.ledger,
+                            malformed=request.malformed,
+                        )
+                        for each in ids
+                    ),
+                    *((beside(),) if beside else ()),
+                    return_exceptions=True,
+                )
+                try:
+                    begun = await asyncio.shield(beginning)
+                except asyncio.CancelledError as given_up:
+                    begun = [given_up, *await beginning]
+            episodes = [each for each in begun if isinstance(each, Episode)]
+            if failed := [each for each in begun if isinstance(each, BaseException)]:
+                await asyncio.gather(*(each.close() for each in episodes), return_exceptions=True)
+                raise failed[0]
         for episode in episodes:
             self._enter(episode, request.lease_seconds)
         about = {"task": request.task, "seed": request.seed, "group": group, "count": len(ids)}
@@ -342,13 +344,9 @@ class Episodes:
             episode = await Episode.replay(environment, episode_id, records, self.ledger)
             self._remember_closed(episode)
             return episode
-        await self.admission.admit(1, Share(row.tenant, at_most))
-        try:
+        async with self.admission.room(1, Share(row.tenant, at_most)):
             episode = await Episode.replay(environment, episode_id, records, self.ledger)
             await self.ledger.wake(episode_id)
-        except BaseException:
-            self.admission.release(1, row.tenant)
-            raise
         self._enter(episode, row.enrolled.lease_seconds)
         self._happened("resumed", episode, steps=len(episode.steps))
         return episode

@@ -256,6 +256,26 @@ async def test_a_full_hub_says_so_and_lets_wait(tmp_path: Path) -> None:
         assert hub.episodes.admission.occupied == 1
 
 
+@pytest.mark.parametrize("durability", ["step", "none"])
+async def test_who_gives_up_while_an_episode_begins_holds_no_room(
+    tmp_path: Path, durability: str
+) -> None:
+    async with opened(tmp_path, max_episodes=1, durability=durability) as hub:
+        await hub.episodes.environments.get("shop")
+        for turns in range(1, 4):
+            begun = asyncio.ensure_future(hub.episodes.create(SHOP))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            begun.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await begun
+            assert (hub.episodes.admission.occupied, hub.episodes.admission.held) == (0, {})
+            assert hub.ledger.live == 0
+        episode = await hub.episodes.create(SHOP)
+        assert hub.episodes.admission.held == {"local": 1}
+        assert hub.episodes.live(episode.id) is episode
+
+
 async def test_thousands_that_vanish_leave_nothing_behind(tmp_path: Path) -> None:
     async with opened(tmp_path) as hub:
         warm = await hub.episodes.create(SHOP)
