@@ -78,6 +78,15 @@ async def test_a_tool_that_says_it_only_reads_and_writes_is_refused(tmp_path: Pa
     assert failures == ["reading tools write nothing"]
 
 
+def test_code_that_keeps_what_cannot_be_set_back_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "files" / "till"
+    shutil.copytree(SAMPLES / "till", folder)
+    tools = folder / "tools.py"
+    tools.write_text(f"{tools.read_text()}\nWAITING = (number for number in range(9))\n")
+    with pytest.raises(ImportRefused, match="keeps what cannot be set back: WAITING"):
+        imported(folder, tmp_path)
+
+
 @pytest.mark.anyio
 async def test_gold_actions_are_tried_out_and_make_tasks(till: tuple[Path, Written]) -> None:
     folder, told = till
