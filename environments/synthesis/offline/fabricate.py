@@ -11,7 +11,7 @@ from datetime import datetime, time, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from environments.errors import EnvhubError
+from environments.errors import EnvhubError, InfrastructureFault
 from environments.synthesis.blueprint import Attribute, Entity, Kind
 from environments.synthesis.offline.compose import Design
 
@@ -30,22 +30,29 @@ class BlueprintWrong(EnvhubError):
     kind = "environment"
 
 
+class FakerUnavailable(InfrastructureFault):
+    """Faker is not installed."""
+
+    code = "FAKER_UNAVAILABLE"
+
+
 @cache
 def people() -> Faker:
-    """Names, streets and companies. Raises ``BlueprintWrong`` where Faker is not installed."""
+    """Names, streets and companies. Raises ``FakerUnavailable``."""
     try:
         from faker import Faker
-    except ImportError:
-        raise BlueprintWrong(
-            "generating environments needs Faker", hint="pip install 'mcp-env-hub[synth]'"
-        ) from None
+    except ImportError as error:
+        raise FakerUnavailable(
+            "Faker is not installed", hint="pip install 'mcp-env-hub[synth]'"
+        ) from error
     return Faker("en_GB")
 
 
 def fabricate(design: Design, schema: str) -> sqlite3.Connection:
     """A database in memory with the design's rows, as they are at the start of an episode.
 
-    Raises ``BlueprintWrong`` where the rows break the schema or an invariant.
+    Raises ``BlueprintWrong`` where the rows break the schema or an invariant, and
+    ``FakerUnavailable``.
     """
     connection = sqlite3.connect(":memory:", isolation_level=None)
     dice = random.Random(f"{design.seed}/rows")

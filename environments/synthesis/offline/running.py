@@ -20,6 +20,7 @@ from environments.sandbox.host import Sandbox, SandboxLimits
 from environments.synthesis.blueprint import Blueprint
 from environments.synthesis.blueprints import blueprints
 from environments.synthesis.offline.diversity import diversity
+from environments.synthesis.offline.fabricate import people
 from environments.synthesis.offline.making import Bench, Made
 from snapshots import SnapshotStore
 
@@ -57,7 +58,8 @@ def synthesise(
     """Make ``count`` environments in folder ``into``, as far as they are not there already.
 
     Each is whole or not there. Raises ``SynthesisRefused`` for unknown domains and for a folder
-    that holds another run, and ``InfrastructureFault``.
+    that holds another run, ``FakerUnavailable`` before anything is written, and
+    ``InfrastructureFault``.
     """
     unknown = set(request.domains) - set(blueprints())
     if unknown or not request.domains:
@@ -65,6 +67,7 @@ def synthesise(
             f"there is no blueprint of {', '.join(sorted(unknown)) or 'no domain'}",
             hint=f"domains: {', '.join(blueprints())}",
         )
+    people()
     notes = into / NOTES
     notes.mkdir(parents=True, exist_ok=True)
     _claim(notes / "run.json", request)
@@ -172,10 +175,11 @@ def _worked(work: Sequence[Work]) -> Iterator[Made]:
 
 def _gathered(workers: Sequence[SpawnProcess], told: Any, count: int) -> Iterator[Made]:
     while count:
+        ended = not any(worker.is_alive() for worker in workers)
         try:
             one = told.get(timeout=_POLL_SECONDS)
         except queue.Empty:
-            if all(not worker.is_alive() for worker in workers):
+            if ended:  # before the wait: what the last of them told would have come in it
                 raise InfrastructureFault(
                     "the processes that made environments ended early"
                 ) from None
@@ -197,7 +201,7 @@ def _share(request: Request, numbers: Sequence[int], into: Path, told: Any) -> N
     try:
         asyncio.run(_make((request, numbers, into), told.put))
     except EnvhubError as error:
-        told.put(error.message)
+        told.put(str(error))
     except KeyboardInterrupt:
         return
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,12 @@ from environments.synthesis.offline.diversity import (
     similarity,
     tool_parts,
 )
-from environments.synthesis.offline.fabricate import fabricate, violations
+from environments.synthesis.offline.fabricate import (
+    FakerUnavailable,
+    fabricate,
+    people,
+    violations,
+)
 from environments.synthesis.offline.making import Made
 from environments.synthesis.offline.render import render_schema
 from environments.synthesis.offline.running import (
@@ -81,6 +87,15 @@ def test_a_folder_holds_one_run(run: tuple[Path, list[Made]]) -> None:
         synthesise(Request(seed=6, domains=SOME), 2, into, jobs=1)
     with pytest.raises(SynthesisRefused, match="no blueprint of atlantis"):
         synthesise(Request(seed=6, domains=("atlantis",)), 2, into / "other", jobs=1)
+
+
+def test_without_faker_nothing_is_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "faker", None)
+    people.cache_clear()
+    with pytest.raises(FakerUnavailable, match=r"mcp-env-hub\[synth\]") as refused:
+        synthesise(Request(seed=5, domains=SOME), 2, tmp_path, jobs=1)
+    assert refused.value.kind == "infrastructure"
+    assert not list(tmp_path.iterdir())
 
 
 def test_instructions_name_no_ids(run: tuple[Path, list[Made]]) -> None:
