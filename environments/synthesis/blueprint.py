@@ -126,7 +126,7 @@ class Attribute:
     """Whether the create tool takes it; otherwise a new row starts with ``start``."""
     start: str | int | float | None = None
     unit: str = ""
-    """Said behind numbers: ``kg``, ``seats``."""
+    """What a number counts: ``kg``, ``seats``. Only integers with one are summed up."""
     doc: str = ""
     """What people call it, where that is not its name: ``amount asked for``."""
 

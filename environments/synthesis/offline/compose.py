@@ -22,7 +22,6 @@ from environments.synthesis.blueprint import (
     PutAll,
     Step,
     When,
-    plural_of,
 )
 
 Job = Literal["find", "get", "create", "update", "delete", "do", "summarise"]
@@ -322,11 +321,3 @@ class _Tools:
         return Tool(
             "summarise", f"summarise_{entity.table}", entity.name, fields=groups, total=total
         )
-
-
-def singular(table: str, tables: Mapping[str, str]) -> str:
-    """The entity of a table."""
-    return next(name for name, other in tables.items() if other == table)
-
-
-__all__ = ["PAGE", "Design", "Tool", "compose", "feature_sets", "plural_of"]

@@ -130,7 +130,7 @@ async def _by_words(
     scene: Scene, entity: Entity, row: Mapping[str, Any], level: int
 ) -> Found | None:
     """By what is said of it; with ``level`` 2 rather by comparison with others."""
-    usable = [each for each in _spoken(entity, scene) if row[each.column] is not None]
+    usable = [each for each in told_apart_by(scene, entity) if row[each.column] is not None]
     scene.dice.shuffle(usable)
     sets = [
         chosen for size in (1, 2, 3) for chosen in itertools.combinations(usable, size)
@@ -146,7 +146,7 @@ async def _by_words(
     return None
 
 
-def _spoken(entity: Entity, scene: Scene) -> list[Attribute]:
+def told_apart_by(scene: Scene, entity: Entity) -> list[Attribute]:
     """The columns a person tells rows apart by, that the finding tool takes."""
     tool = scene.design.tool("find", entity.name)
     filters = tool.filters if tool else ()

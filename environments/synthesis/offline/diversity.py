@@ -41,7 +41,7 @@ def fingerprint(schema: Iterable[str]) -> str:
 
 def similarity(one: Collection[str], other: Collection[str]) -> float:
     """Jaccard: what both have over what either has."""
-    first, second = set(one), set(other)
+    first, second = frozenset(one), frozenset(other)
     return len(first & second) / len(first | second) if first | second else 1.0
 
 

@@ -18,10 +18,14 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
-OVER_ROWS: Final = {"count": "count(*)", "exists": "1", "total": "sum", "highest": "max"}
-_COMPARED: Final = {
-    "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "ne": "<>", "like": "LIKE",
-}  # fmt: skip
+_OVER_ROWS: Final = {
+    "count": "count(*)",
+    "exists": "1",
+    "total": "coalesce(sum({}), 0)",
+    "highest": "coalesce(max({}), 0)",
+}
+"""What each selects, of a column."""
+_COMPARED: Final = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "ne": "<>"}
 _PYTHON: Final[dict[type, str]] = {
     ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
     ast.In: "in", ast.NotIn: "not in", ast.Is: "is", ast.IsNot: "is not",
@@ -99,7 +103,7 @@ def names_in(source: str) -> set[str]:
     tree = parse(source)
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     skipped = {id(call.func) for call in calls}
-    skipped |= {id(call.args[0]) for call in calls if _function(call) in OVER_ROWS}
+    skipped |= {id(call.args[0]) for call in calls if _function(call) in _OVER_ROWS}
     return {
         node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in skipped
     }
@@ -156,7 +160,7 @@ class _Renderer(ABC):
             case ast.IfExp(test, body, orelse):
                 return self.either([self.render(part) for part in (test, body, orelse)])
             case ast.Call(ast.Name(function), [ast.Name(entity), *rest], keywords) if (
-                function in OVER_ROWS
+                function in _OVER_ROWS
             ):
                 column = self.column(rest)
                 where = {word.arg or "": word.value for word in keywords}
@@ -207,15 +211,6 @@ def _wrapped(text: str, inside: bool) -> str:
     return f"({text})" if inside else text
 
 
-def _selected(function: str, column: str) -> str:
-    return {
-        "count": "count(*)",
-        "exists": "1",
-        "total": f"coalesce(sum({column}), 0)",
-        "highest": f"coalesce(max({column}), 0)",
-    }[function]
-
-
 class _Python(_Renderer):
     operators = _PYTHON
     negation = "not"
@@ -242,7 +237,7 @@ class _Python(_Renderer):
         self, function: str, table: str, column: str, where: Mapping[str, ast.expr]
     ) -> str:
         clause, values = self.clause(where)
-        text = f"SELECT {_selected(function, column)} FROM {table}"
+        text = f"SELECT {_OVER_ROWS[function].format(column)} FROM {table}"
         arguments = ", ".join([text_literal(text + clause), *values])
         if function == "exists":
             return f"(db.one({arguments}) is not None)"
@@ -299,7 +294,7 @@ class _Sql(_Renderer):
                 compared = "IS NOT" if compared == "<>" else "IS"
             conditions.append(f"of_all.{name} {compared} {self.render(value, 4)}")
         clause = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        query = f"(SELECT {_selected(function, column)} FROM {table} AS of_all{clause})"
+        query = f"(SELECT {_OVER_ROWS[function].format(column)} FROM {table} AS of_all{clause})"
         return f"EXISTS {query}" if function == "exists" else query
 
     def call(self, function: str, arguments: Sequence[str]) -> str:

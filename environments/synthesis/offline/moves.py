@@ -11,7 +11,14 @@ from environments.synthesis.blueprint import Action, Add, Attribute, Entity, Nee
 from environments.synthesis.graph import DeadEnd
 from environments.synthesis.offline.candidates import bindings, rules_of
 from environments.synthesis.offline.compose import Tool
-from environments.synthesis.offline.describe import Found, Scene, describe, narrowed, said
+from environments.synthesis.offline.describe import (
+    Found,
+    Scene,
+    describe,
+    narrowed,
+    said,
+    told_apart_by,
+)
 from environments.synthesis.offline.fabricate import plain_value
 from environments.synthesis.offline.phrase import an, listed, worded
 from environments.synthesis.offline.steps import result_of
@@ -130,13 +137,7 @@ Group = tuple[Entity, Sequence[Attribute], Sequence[str]]
 def _groups(scene: Scene, entity: Entity, key: str) -> list[tuple[Sequence[Attribute], list[str]]]:
     """Sets of rows that share something with this one that can be said of them."""
     row = scene.row(entity.name, key)
-    tool = scene.design.tool("find", entity.name)
-    usable = [
-        each
-        for each in entity.attributes
-        if (each.before or each.after) and tool and each.column in tool.filters
-        and row[each.column] is not None
-    ]  # fmt: skip
+    usable = [each for each in told_apart_by(scene, entity) if row[each.column] is not None]
     groups: list[tuple[Sequence[Attribute], list[str]]] = []
     for size in (1, 2):
         for chosen in itertools.combinations(usable, size):

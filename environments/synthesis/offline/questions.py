@@ -10,7 +10,7 @@ from typing import Any
 
 from environments.synthesis.blueprint import Attribute, Entity
 from environments.synthesis.graph import DeadEnd
-from environments.synthesis.offline.describe import Scene, describe, narrowed, said
+from environments.synthesis.offline.describe import Scene, describe, narrowed, said, told_apart_by
 from environments.synthesis.offline.phrase import capital
 
 _FEW_ROWS = 12
@@ -30,11 +30,7 @@ class Question:
 
 async def ask(scene: Scene) -> Question:
     """A question that the finding tools answer. Raises ``DeadEnd``."""
-    entities = [
-        entity
-        for entity in scene.design.entities.values()
-        if not entity.key and not entity.log and entity.rows[0] >= _FEW_ROWS
-    ]
+    entities = _many(scene)
     makers = [_total, _number, _first, _which, _property]
     for _ in range(4):
         entity, maker = scene.dice.choice(entities), scene.dice.choice(makers)
@@ -47,17 +43,21 @@ async def ask(scene: Scene) -> Question:
     raise DeadEnd("no question came of it")
 
 
+def _many(scene: Scene) -> list[Entity]:
+    """Entities of which there are enough rows to ask about."""
+    return [
+        entity
+        for entity in scene.design.entities.values()
+        if not entity.key and not entity.log and entity.rows[0] >= _FEW_ROWS
+    ]
+
+
 def _filters(
     scene: Scene, entity: Entity, least: int, most: int
 ) -> tuple[Sequence[Attribute], list[dict[str, Any]]]:
     """Columns and the rows that agree in them with some row, between ``least`` and ``most``."""
-    tool = scene.design.tool("find", entity.name)
-    usable = [
-        each
-        for each in entity.attributes
-        if (each.before or each.after) and tool and each.column in tool.filters
-    ]
-    rows = all_rows(scene.before, entity.table)
+    usable = told_apart_by(scene, entity)
+    rows = _all_rows(scene.before, entity.table)
     if not rows:
         raise DeadEnd(f"no {entity.table}")
     options = [chosen for size in (1, 2, 0) for chosen in itertools.combinations(usable, size)]
@@ -72,7 +72,7 @@ def _filters(
     raise DeadEnd(f"no such set of {entity.table}")
 
 
-def all_rows(connection: sqlite3.Connection, table: str) -> list[dict[str, Any]]:
+def _all_rows(connection: sqlite3.Connection, table: str) -> list[dict[str, Any]]:
     cursor = connection.execute(f"SELECT * FROM {table} ORDER BY rowid")
     names = [column[0] for column in cursor.description]
     return [dict(zip(names, record, strict=True)) for record in cursor]
@@ -190,7 +190,7 @@ async def _property(scene: Scene, entity: Entity) -> Question:
     if not telling:
         raise DeadEnd("nothing to tell")
     column = scene.dice.choice(telling)
-    rows = [r for r in all_rows(scene.before, entity.table) if r[column.column] is not None]
+    rows = [r for r in _all_rows(scene.before, entity.table) if r[column.column] is not None]
     if not rows:
         raise DeadEnd("nothing known")
     row = scene.dice.choice(rows)
@@ -224,12 +224,7 @@ def _day_wanted(words: str, phrase: str) -> str:
 
 async def counted(scene: Scene) -> tuple[str, bool]:
     """A condition on how many rows there are of a kind, and whether it holds; looked up."""
-    entities = [
-        entity
-        for entity in scene.design.entities.values()
-        if not entity.key and not entity.log and entity.rows[0] >= _FEW_ROWS
-    ]
-    entity = scene.dice.choice(entities)
+    entity = scene.dice.choice(_many(scene))
     chosen, rows = _filters(scene, entity, 2, 20)
     if not chosen:
         raise DeadEnd("nothing to count")

@@ -16,7 +16,7 @@ from environments.synthesis.journal import (
     StageOutcome,
     write_record,
 )
-from environments.synthesis.offline.diversity import ALIKE, fingerprint
+from environments.synthesis.offline.diversity import ALIKE, fingerprint, similarity
 from environments.synthesis.offline.making import Made
 
 
@@ -66,9 +66,7 @@ def diversity_of(made: Sequence[Made]) -> Diversity:
         closest = 0.0
         first = -1
         for early in range(late):
-            other = parts[early]
-            common = len(one & other)
-            close = common / (len(one) + len(other) - common)
+            close = similarity(one, parts[early])
             nearest[early] = max(nearest[early], close)
             if close > closest:
                 closest, first = close, early

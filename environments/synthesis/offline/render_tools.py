@@ -8,6 +8,7 @@ from environments.synthesis.blueprint import Attribute, Entity, Kind, Take
 from environments.synthesis.offline.compose import PAGE, Design, Tool
 from environments.synthesis.offline.emit import Lines
 from environments.synthesis.offline.expressions import text_literal
+from environments.synthesis.offline.phrase import listed
 from environments.synthesis.offline.render_shared import shared_functions
 from environments.synthesis.offline.steps import StepWriter, start_of
 
@@ -206,20 +207,20 @@ class _Module:
         words = entity.table.replace("_", " ")
         by = (
             f"Find {words} by words of their {entity.label.replace('_', ' ')}"
-            if (tool.searched)
+            if tool.searched
             else f"List {words}"
         )
         filters = [entity.attribute(column).words for column in tool.filters]
         if not filters:
             return f"{by}."
-        return f"{by}{', ' if tool.searched else ', also only those '}by {_listed(filters)}."
+        return f"{by}{', ' if tool.searched else ', also only those '}by {listed(filters)}."
 
     def _get(self, tool: Tool) -> None:
         entity = self.entities[tool.entity]
         name = entity.name
         self._signature(tool, [f"{name}_id: {class_name(name)}Id"])
         children = [self.entities[child] for child in tool.children]
-        more = _listed([child.table.replace("_", " ") for child in children])
+        more = listed([child.table.replace("_", " ") for child in children])
         put = self.lines.put
         put(f'"""One {entity.words}{f", with its {more}" if more else ", all that is known"}."""')
         if not children:
@@ -284,7 +285,7 @@ class _Module:
         ]
         self._signature(tool, parameters)
         put = self.lines.put
-        changed = _listed([each.words for each in fields])
+        changed = listed([each.words for each in fields])
         put(f'"""Change {changed} of a {entity.words}; what is left out stays."""')
         put(f"_{entity.name}(db, {entity.name}_id)")
         for each in fields:
@@ -375,11 +376,6 @@ def _stored(attribute: Attribute) -> str:
                 else f"{name}.isoformat()"
             )
     return attribute.column
-
-
-def _listed(words: Sequence[str]) -> str:
-    """``a, b and c``."""
-    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
 
 
 def _query_name(entity: Entity) -> str:

@@ -79,6 +79,7 @@ class _Sampler:
         self.mark = mark
         self.dice = random.Random(f"{design.seed}/tasks")
         self.kept = _Kept()
+        self.tended = [tool for tool in design.tools if tool.job in ("create", "update", "delete")]
         self.families: dict[Difficulty, tuple[Family, ...]] = {
             "easy": (self._single, self._single, self._tended, self._question),
             "medium": (self._implied, self._tended, self._pair, self._question, self._implied),
@@ -199,15 +200,14 @@ class _Sampler:
 
     async def _move(self, scene: Scene, level: int, about: Sequence[str] = ()) -> Move:
         """Any one thing to do."""
-        tended = [tool for tool in self.design.tools if tool.job in ("create", "update", "delete")]
-        if tended and self.dice.random() < 0.2:
+        if self.tended and self.dice.random() < 0.2:
             return await self._tend(scene, level)
         return await act(scene, self._action(), level, about)
 
     async def _tend(self, scene: Scene, level: int) -> Move:
-        tended = [tool for tool in self.design.tools if tool.job in ("create", "update", "delete")]
-        if not tended:
+        if not self.tended:
             raise DeadEnd("nothing to tend")
+        tended = list(self.tended)
         self.dice.shuffle(tended)
         tool = min(tended, key=lambda tool: self.kept.used[tool.name])
         match tool.job:
