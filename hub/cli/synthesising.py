@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -51,6 +52,10 @@ AtOnce = Annotated[int, typer.Option(min=1, help="Requests in flight.")]
 Timeout = Annotated[float, typer.Option(min=0.1, help="Of one request, in seconds.")]
 Attempts = Annotated[int, typer.Option(min=1, help="Requests for one answer while it is busy.")]
 
+_EITHER = frozenset({"into", "offline", "count", "seed"})
+_OFFLINE = frozenset({"jobs", "domain"})
+"""The options of --offline alone; those that are in neither are of a model's run."""
+
 
 def register(app: typer.Typer) -> None:
     """Add these commands."""
@@ -58,6 +63,7 @@ def register(app: typer.Typer) -> None:
 
 
 def synth(
+    context: typer.Context,
     into: Into,
     sentence: Sentence = None,
     offline: Annotated[
@@ -88,8 +94,12 @@ def synth(
     from ENVHUB_MODEL_KEY. With --offline the same command goes on with what was interrupted. Exits
     with 1 if a run stopped or no environment passes; with --offline, if one does not.
     """
-    if offline and (sentence or resume or redo or model):
-        complain("--offline takes no sentence, --resume, --redo or --model: it asks no model")
+    if misplaced := ", ".join(_misplaced(context, offline)):
+        complain(
+            f"--offline takes no {misplaced}: it asks no model"
+            if offline
+            else f"{misplaced} goes with --offline"
+        )
         raise typer.Exit(2)
     if offline:
         _from_blueprints(into, count or 10, seed, jobs, domain)
@@ -110,6 +120,15 @@ def synth(
     )
     terms = Terms(concurrency, timeout_seconds, attempts, budget_usd, price)
     draft(into, Run(wanted, resume, redo), terms, settings)
+
+
+def _misplaced(context: typer.Context, offline: bool) -> Iterator[str]:
+    """What was given and says nothing to a run of this kind, as it is written."""
+    for name in context.params:
+        source = context.get_parameter_source(name)
+        given = source is not None and source.name == "COMMANDLINE"
+        if given and name not in _EITHER and (name in _OFFLINE) is not offline:
+            yield name if name == "sentence" else f"--{name.replace('_', '-')}"
 
 
 def _from_blueprints(

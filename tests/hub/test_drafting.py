@@ -275,7 +275,9 @@ def commands(scratch: Path) -> Iterator[Any]:
         (["--resume", "yesterday", "--model", "solomon"], 2, "--base-url says so"),
         (["--resume", "yesterday", "--redo", "tool"], 2, "there are: scenario, tasks, schema"),
         (["A library.", "--model", "recorded"], 2, "go with --resume"),
-        (["A library.", "--offline"], 2, "--offline takes no sentence"),
+        (["A library.", "--offline"], 2, "--offline takes no sentence:"),
+        (["--offline", "--tasks", "3", "--budget-usd", "1"], 2, "no --tasks, --budget-usd:"),
+        (["A library.", "--domain", "zoo"], 2, "--domain goes with --offline"),
     ],
 )
 def test_options_that_make_no_sense_are_told(
