@@ -24,14 +24,13 @@ from environments.sandbox.host import Sandbox, SandboxLimits
 from environments.sandbox.shares import on_behalf_of
 from hub.admission import Tenure
 from hub.api.rest import PREFIX, rest_api
-from hub.api.routing import error_json, respond
 from hub.auth import KEY, LOCAL, Access, Demand, Nobody, Principal
 from hub.auth.gate import Gate
 from hub.auth.resource import WELL_KNOWN, Resource, limits_of
 from hub.auth.tokens import TokenFile, Tokens
 from hub.curriculum import Curricula
 from hub.data_dir import DataDir
-from hub.edge.answers import CHALLENGE, headers_of
+from hub.edge.answers import CHALLENGE, error_json, headers_of, send_body
 from hub.edge.guard import Guard
 from hub.edge.pages import Page, Pages
 from hub.episodes import Episodes
@@ -208,7 +207,7 @@ class App:
                 headers = tuple(
                     (name, value + more if name == CHALLENGE else value) for name, value in headers
                 )
-        await respond(send, status_of(error), body, headers)
+        await send_body(send, status_of(error), body, headers)
 
 
 def page_routes(hub: Hub) -> list[Page]:

@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 from environments.errors import EnvhubError
 from hub.api.streaming import Stream, Streams, Text
 from hub.auth import Access, Demand, Principal, principal_of
-from hub.edge.answers import PRIVATE, headers_of
+from hub.edge.answers import JSON, error_json, headers_of, send_body
 from hub.edge.guard import Disconnected, Guard
 from hub.errors import (
     InvalidRequest,
@@ -28,11 +28,10 @@ from hub.errors import (
     status_of,
 )
 from hub.telemetry import logger
-from hub.wire import ErrorBody, ErrorResponse, Request
+from hub.wire import Request
 
 log = logger("hub.api")
 
-JSON = b"application/json"
 Handler = Callable[..., Awaitable[Any]]
 _FIELD = re.compile(r"(?:unknown field|required field) `([^`]+)`|at `\$\.?([^`]*)`")
 _encode = msgspec.json.Encoder().encode
@@ -147,7 +146,7 @@ class Api:
                 log.exception(
                     "request failed", method=scope["method"], path=scope["path"], **told.details
                 )
-        await respond(send, status, body, headers, content_type)
+        await send_body(send, status, body, headers, content_type)
 
     def _match(self, method: str, path: str) -> tuple[_Endpoint, list[str]]:
         node: _Node | None = self._root
@@ -188,11 +187,6 @@ class Api:
         return await route.handler(*values)
 
 
-def error_json(told: ErrorBody) -> bytes:
-    """The body of an answer that is not 2xx."""
-    return _encode(ErrorResponse(error=told))
-
-
 def _decode(decode: Callable[[bytes], Any], body: bytes) -> Any:
     try:
         return decode(body)
@@ -229,29 +223,6 @@ def _with_position(error: msgspec.DecodeError, body: bytes) -> str:
     except UnicodeDecodeError as broken:
         return f"invalid UTF-8 (byte {broken.start})"
     return f"{text} (byte {len(body)})"
-
-
-async def respond(
-    send: Send,
-    status: int,
-    body: bytes,
-    headers: Iterable[tuple[bytes, bytes]] = (),
-    content_type: bytes = JSON,
-) -> None:
-    """Send one complete answer."""
-    await send(
-        {
-            "type": "http.response.start",
-            "status": status,
-            "headers": [
-                (b"content-type", content_type),
-                (b"content-length", str(len(body)).encode()),
-                *PRIVATE,
-                *headers,
-            ],
-        }
-    )
-    await send({"type": "http.response.body", "body": body})
 
 
 def captures(path: str) -> list[str]:

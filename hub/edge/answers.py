@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
+
+import msgspec
+from starlette.types import Send
 
 from hub.errors import (
     AtCapacity,
@@ -12,9 +16,11 @@ from hub.errors import (
     Unauthenticated,
     status_of,
 )
+from hub.wire import ErrorBody, ErrorResponse
 
 Headers = tuple[tuple[bytes, bytes], ...]
 
+JSON: Final = b"application/json"
 SNIFF: Final = (b"x-content-type-options", b"nosniff")
 PRIVATE: Final[Headers] = (SNIFF, (b"cache-control", b"no-store"))
 """On every answer of the API and of MCP: nobody renders it, and nobody keeps it."""
@@ -46,3 +52,31 @@ def headers_of(error: Exception) -> Headers:
     if status_of(error) == 503:
         return ((b"retry-after", b"1"),)
     return ()
+
+
+def error_json(told: ErrorBody) -> bytes:
+    """The body of an answer that is not 2xx."""
+    return msgspec.json.encode(ErrorResponse(error=told))
+
+
+async def send_body(
+    send: Send,
+    status: int,
+    body: bytes,
+    headers: Iterable[tuple[bytes, bytes]] = (),
+    content_type: bytes = JSON,
+) -> None:
+    """Send one complete answer."""
+    await send(
+        {
+            "type": "http.response.start",
+            "status": status,
+            "headers": [
+                (b"content-type", content_type),
+                (b"content-length", str(len(body)).encode()),
+                *PRIVATE,
+                *headers,
+            ],
+        }
+    )
+    await send({"type": "http.response.body", "body": body})

@@ -24,7 +24,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import ServerState
 
 from environments.errors import EnvhubError
-from hub.edge.answers import PRIVATE, headers_of
+from hub.edge.answers import JSON, PRIVATE, error_json, headers_of
 from hub.errors import (
     HeadTooLarge,
     MalformedRequest,
@@ -34,7 +34,6 @@ from hub.errors import (
     body_of,
     status_of,
 )
-from hub.wire import ErrorResponse
 
 if TYPE_CHECKING:
     from uvicorn._types import ASGI3Application
@@ -119,10 +118,10 @@ class _Refusal:
 
     def __init__(self, error: EnvhubError) -> None:
         self._status = status_of(error)
-        self._body = msgspec.json.encode(ErrorResponse(error=body_of(error)))
+        self._body = error_json(body_of(error))
         headers = dict((*PRIVATE, *headers_of(error)))
         headers |= {
-            b"content-type": b"application/json",
+            b"content-type": JSON,
             b"content-length": b"%d" % len(self._body),
             b"connection": b"close",
         }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match, Route
@@ -12,11 +11,10 @@ from starlette.types import Message, Receive, Scope, Send
 
 from environments.errors import EnvhubError
 from hub.auth import Access, Demand, principal_of
-from hub.edge.answers import PAGE, headers_of
+from hub.edge.answers import JSON, PAGE, error_json, headers_of
 from hub.edge.guard import Guard
 from hub.errors import MethodNotAllowed, UnknownRoute, body_of, status_of
 from hub.telemetry import logger
-from hub.wire import ErrorResponse
 
 log = logger("hub.edge")
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -58,9 +56,9 @@ class Pages:
                 log.exception("page failed", path=scope["path"], **told.details)
             if started:
                 return
-            body = msgspec.json.encode(ErrorResponse(error=told))
+            body = error_json(told)
             headers = [
-                (b"content-type", b"application/json"),
+                (b"content-type", JSON),
                 (b"content-length", str(len(body)).encode()),
                 *headers_of(error),
             ]

@@ -11,7 +11,7 @@ from mcp.shared.inbound import ERROR_CODE_HTTP_STATUS
 from mcp_types import INVALID_REQUEST
 from starlette.types import Receive, Scope, Send
 
-from hub.edge.answers import headers_of
+from hub.edge.answers import JSON, headers_of, send_body
 from hub.edge.guard import Disconnected, Guard
 from hub.errors import status_of
 from hub.mcp_server import handshake, modern
@@ -28,11 +28,10 @@ from hub.mcp_server.jsonrpc import (
     error_of,
 )
 from hub.mcp_server.sessions import Session, Sessions
-from hub.mcp_server.streams import CallCancelled, EventStream, Exchange, send_body
+from hub.mcp_server.streams import CallCancelled, EventStream, Exchange
 from hub.mcp_server.surface import Surface
 
 SESSION: Final = b"mcp-session-id"
-JSON: Final = b"application/json"
 ALLOW_ALL: Final = (b"allow", b"GET, POST, DELETE")
 ALLOW_NO_GET: Final = (b"allow", b"POST, DELETE")
 
@@ -93,7 +92,7 @@ class McpHttp:
             pass
         except Exception as error:  # noqa: BLE001 - the ASGI boundary
             body = encode_error(None, error_of(error))
-            await send_body(send, status_of(error), body, JSON, headers_of(error))
+            await send_body(send, status_of(error), body, headers_of(error))
 
     def close(self) -> None:
         """End every open event stream, so that a server that stops need not wait for them."""
@@ -117,7 +116,7 @@ class McpHttp:
             if sessionless and type(message) is Notification:
                 refuse_unserved_version(arrival.headers)
         except RpcError as error:
-            await send_body(arrival.send, 400, encode_error(None, error), JSON)
+            await send_body(arrival.send, 400, encode_error(None, error))
             return
         exchange = Exchange(
             arrival.receive,
@@ -129,7 +128,7 @@ class McpHttp:
             await self._handshake(arrival, message, exchange)
         elif isinstance(message, Notification):
             # a client of this era cancels by closing the stream; it has nothing else to notify of
-            await send_body(arrival.send, 202, b"", JSON)
+            await send_body(arrival.send, 202, b"")
         elif message.method == modern.LISTEN and not takes_streams:
             await _refuse(arrival.send, 406, "Not Acceptable: Client must accept text/event-stream")
         else:
@@ -166,7 +165,7 @@ class McpHttp:
             return
         if isinstance(message, Notification):
             handshake.note(message, session)
-            await send_body(arrival.send, 202, b"", JSON)
+            await send_body(arrival.send, 202, b"")
             return
         try:
             result = await handshake.respond(arrival.surface, message, session, exchange)
@@ -231,7 +230,7 @@ class McpHttp:
         else:
             self._sessions.end(session)
             await arrival.surface.end_session(session.id)
-            await send_body(arrival.send, 200, b"", JSON)
+            await send_body(arrival.send, 200, b"")
 
     # What they share -------------------------------------------------------------------------
 
@@ -260,4 +259,4 @@ async def _refuse(
     send: Send, status: int, message: str, headers: Iterable[tuple[bytes, bytes]] = ()
 ) -> None:
     body = encode_error(None, RpcError(INVALID_REQUEST, message))
-    await send_body(send, status, body, JSON, tuple(headers))
+    await send_body(send, status, body, headers)

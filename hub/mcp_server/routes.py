@@ -11,14 +11,13 @@ from starlette.types import Receive, Scope, Send
 from environments.environment import Environment
 from environments.episode import Episode
 from hub.auth import Access, Demand, principal_of
-from hub.edge.answers import headers_of
+from hub.edge.answers import headers_of, send_body
 from hub.edge.guard import Disconnected, Guard
 from hub.episodes import Episodes
 from hub.errors import InvalidRequest, UnknownRoute, status_of
-from hub.mcp_server.http import JSON, McpHttp
+from hub.mcp_server.http import McpHttp
 from hub.mcp_server.jsonrpc import encode_error, error_of
 from hub.mcp_server.sse import LegacySse
-from hub.mcp_server.streams import send_body
 from hub.mcp_server.surface import CallContext, Surface
 from hub.mcp_server.surfaces import EnvironmentSurface, EpisodeSurface
 from hub.seats import Seats
@@ -71,7 +70,7 @@ class McpRoutes:
             return
         except Exception as error:  # noqa: BLE001 - the ASGI boundary
             body = encode_error(None, error_of(error))
-            await send_body(send, status_of(error), body, JSON, headers_of(error))
+            await send_body(send, status_of(error), body, headers_of(error))
             return
         messages = scope["path"].removesuffix(SSE) + MESSAGES
         await self._sse.connect(surface, messages, scope, receive, send)

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 from mcp.shared.subscriptions import ServerEvent
 from starlette.types import Receive, Send
 
-from hub.edge.answers import PRIVATE, SNIFF
+from hub.edge.answers import SNIFF, send_body
 from hub.mcp_server.jsonrpc import Params, encode_notification
 
 T = TypeVar("T")
@@ -38,25 +38,6 @@ class CallCancelled(Exception):
 def sse(message: bytes) -> bytes:
     """One JSON-RPC message as a server-sent event."""
     return b"event: message\r\ndata: " + message + b"\r\n\r\n"
-
-
-async def send_body(
-    send: Send, status: int, body: bytes, content_type: bytes, headers: Headers = ()
-) -> None:
-    """A whole HTTP response."""
-    await send(
-        {
-            "type": "http.response.start",
-            "status": status,
-            "headers": [
-                (b"content-type", content_type),
-                (b"content-length", str(len(body)).encode()),
-                *PRIVATE,
-                *headers,
-            ],
-        }
-    )
-    await send({"type": "http.response.body", "body": body})
 
 
 class Exchange:
@@ -89,7 +70,7 @@ class Exchange:
         if self._opened:
             await self._write(sse(body), last=True)
         else:
-            await send_body(self._send, status, body, b"application/json", headers)
+            await send_body(self._send, status, body, headers)
 
     async def run(self, work: Awaitable[T]) -> T:
         """Await ``work`` so that ``cancel`` ends it. Raises ``CallCancelled`` if it did."""
