@@ -5,7 +5,7 @@ Writing one
 
 Copy the file that is nearest to what you have in mind and keep to this:
 
-- **Five or six entities** in the base, at least ten features. An environment takes two to four
+- **Five to seven entities** in the base, at least eight features. An environment takes two to four
   features (all sets that fit together occur), so each must work alone and with any other; what only
   makes sense with another one says ``needs``, two ways of keeping the same thing ``excludes``.
   A feature adds tables, columns, actions, rules to actions (``extends``) or several of these. Up to
@@ -24,10 +24,10 @@ Copy the file that is nearest to what you have in mind and keep to this:
   apart: ``before=True`` on a choice whose values are adjectives (*an open loan*; not *under way*),
   ``after="of {}"`` on refs and what else one says behind the noun, ``least`` and ``most`` on days
   and numbers (*oldest*, *cheapest*). Give labelled entities some too: tasks compare by them.
-- **Actions** are imperative clauses in ``asks``, two or more, without a full stop; ``{row}`` stands
-  for a noun phrase that may be long (so *of {member}*, never *{member}'s*), and each argument must
-  occur. Rules (``need``, ``let``, ``find``) come before the first change. ``put`` of a row's own
-  column plus or minus something becomes an increment. Six to nine actions in the base.
+- **Actions** are imperative clauses in ``asks``, rather two than one, without a full stop;
+  ``{row}`` stands for a noun phrase that may be long (so *of {member}*, never *{member}'s*), and
+  each argument must occur. *a* and a plural beside a hole agree with what fills it. Rules (``need``, ``let``, ``find``) come before the first change. ``put`` of a row's own
+  column plus or minus something becomes an increment. Five to eleven actions in the base.
 - **Data.** Rows are random by kind, then ``settle`` makes them agree (plain SQL; ``random()`` is
   seeded; never read the clock in it), and ``invariants`` list what must never be: they are tried at
   the start and after every oracle. Leave some rows on either side of every rule: a few full, a few

@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import sys
 from datetime import date
+from string import Formatter
 from types import ModuleType
 from typing import Any
 
@@ -79,3 +80,25 @@ def test_rules_mean_the_same_by_sql_and_in_the_tools(domain: str) -> None:
                 for binding in bindings(place.design, place.rows, action, dice, rule)[:1]:
                     assert place.call(action, binding) == rule.code, (action.name, binding)
     assert done > 20
+
+
+@pytest.mark.parametrize("domain", blueprints())
+def test_a_blueprint_is_as_large_as_they_are_said_to_be(domain: str) -> None:
+    blueprint = blueprints()[domain]
+    assert 5 <= len(blueprint.entities) <= 7
+    assert 5 <= len(blueprint.actions) <= 11
+    assert len(blueprint.features) >= 8
+    parts = (blueprint, *blueprint.features)
+    assert max(entity.rows[1] for part in parts for entity in part.entities) <= 80
+
+
+@pytest.mark.parametrize("domain", blueprints())
+def test_asking_for_an_action_names_all_it_takes(domain: str) -> None:
+    blueprint = blueprints()[domain]
+    for part in (blueprint, *blueprint.features):
+        for action in part.actions:
+            given = {take.name for take in action.takes if not take.via}
+            assert action.asks
+            for asked in action.asks:
+                named = {name for _, name, _, _ in Formatter().parse(asked) if name is not None}
+                assert named == given, action.name
