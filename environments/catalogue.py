@@ -178,7 +178,7 @@ def pack_files(path: Path) -> list[tuple[str, Path]]:
     """A pack's files by relative name, sorted; caches and dotfiles are left out. None where no
     folder is.
 
-    Raises ``PackInvalid`` for a link that leads out of the pack.
+    Raises ``PackInvalid`` for a link that leads out of the pack, and what cannot be read.
     """
     if not path.is_dir():
         return []
@@ -328,15 +328,21 @@ def _pack_folders(root: Path) -> Iterator[Path]:
 
 
 def _files(folder: Path | str, before: str = "") -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """The files below a folder by relative name; links to folders are not followed."""
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name.startswith((".", "__pycache__")):
-                continue
-            if entry.is_dir(follow_symlinks=False):
-                yield from _files(entry.path, f"{before}{entry.name}/")
-            elif entry.is_file():
-                yield f"{before}{entry.name}", entry
+    """The files below a folder by relative name; links to folders are not followed.
+
+    Raises ``PackInvalid`` for what cannot be looked at.
+    """
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.startswith((".", "__pycache__")):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    yield from _files(entry.path, f"{before}{entry.name}/")
+                elif entry.is_file():
+                    yield f"{before}{entry.name}", entry
+    except OSError as error:
+        raise PackInvalid(f"{error.filename} cannot be read: {error.strerror}") from None
 
 
 def _read_toml(path: Path, kind: type[_S]) -> tuple[_S, str]:

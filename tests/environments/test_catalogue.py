@@ -199,6 +199,15 @@ def test_a_file_that_cannot_be_read_breaks_its_pack_alone(
     assert error.message == "reading-room/tools.py cannot be read: Permission denied"
 
 
+def test_a_link_that_leads_round_breaks_its_pack_alone(tmp_path: Path) -> None:
+    new_pack("good", tmp_path)
+    bad = new_pack("bad", tmp_path)
+    (bad / "data" / "round").symlink_to("round")
+    catalogue = Catalogue([tmp_path])
+    assert [listed.spec.name for listed in catalogue.listed()] == ["good"]
+    assert "data/round cannot be read" in catalogue.invalid[bad].message
+
+
 def test_only_a_newline_ends_a_line(pack: Path) -> None:
     tasks, books = pack / "tasks.jsonl", pack / "data" / "books.jsonl"
     tasks.write_text(tasks.read_text().replace("Cyberiad", "Cyber\u2028iad\x85"), newline="\r\n")
