@@ -242,6 +242,6 @@ def test_what_a_share_owes() -> None:
     assert not share.charge(0.04, 11.0), "it has paid back meanwhile"
     assert share.charge(0.20, 11.0)
     assert (share.full, share.resting) == (True, True)
-    assert share.rests_until == pytest.approx(11.0 + (0.03 + 0.20) / 0.05 - 1.0, abs=2.0)
+    assert share.rests_until == pytest.approx(11.0 + (0.04 + 0.20 - 0.05) / 0.05)
     share.resume()
     assert (share.full, share.resting) == (False, False)
