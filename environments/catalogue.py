@@ -9,7 +9,6 @@ data and tools of its own.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import threading
 import tomllib
@@ -22,7 +21,15 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from environments.complaints import invalid, line_of, lines_of, near, read_bytes, read_text
+from environments.complaints import (
+    files_in,
+    invalid,
+    line_of,
+    lines_of,
+    near,
+    read_bytes,
+    read_text,
+)
 from environments.datafiles import read_tables
 from environments.errors import PackInvalid, UnknownEnvironment, UnknownTask
 from environments.faults import NO_FAULTS, check_faults
@@ -183,7 +190,7 @@ def pack_files(path: Path) -> list[tuple[str, Path]]:
     if not path.is_dir():
         return []
     root = path.resolve()
-    files = sorted((name, Path(entry.path), entry.is_symlink()) for name, entry in _files(path))
+    files = sorted((name, Path(entry.path), entry.is_symlink()) for name, entry in files_in(path))
     for name, file, link in files:
         if link and not file.resolve().is_relative_to(root):
             raise PackInvalid(f"{path.name}: {name} is a link that leads out of the pack")
@@ -325,24 +332,6 @@ def _pack_folders(root: Path) -> Iterator[Path]:
         yield from sorted(path.parent for path in root.glob(f"*/{MANIFEST}"))
     else:
         raise PackInvalid(f"{root} is neither a pack nor a folder of packs")
-
-
-def _files(folder: Path | str, before: str = "") -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """The files below a folder by relative name; links to folders are not followed.
-
-    Raises ``PackInvalid`` for what cannot be looked at.
-    """
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.name.startswith((".", "__pycache__")):
-                    continue
-                if entry.is_dir(follow_symlinks=False):
-                    yield from _files(entry.path, f"{before}{entry.name}/")
-                elif entry.is_file():
-                    yield f"{before}{entry.name}", entry
-    except OSError as error:
-        raise PackInvalid(f"{error.filename} cannot be read: {error.strerror}") from None
 
 
 def _read_toml(path: Path, kind: type[_S]) -> tuple[_S, str]:

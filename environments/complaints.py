@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,26 @@ from environments.spec import Spec
 
 _UNKNOWN_FIELD = re.compile(r"unknown field `([^`]*)`")
 _AT = re.compile(r"`\$(?:\.([^`]*))?`")
+
+
+def files_in(folder: Path | str, before: str = "") -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """The files below a folder by relative name; links to folders are not followed.
+
+    Raises ``PackInvalid`` for what cannot be looked at.
+    """
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.startswith((".", "__pycache__")):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    yield from files_in(entry.path, f"{before}{entry.name}/")
+                elif entry.is_file():
+                    yield f"{before}{entry.name}", entry
+    except OSError as error:
+        at = Path(error.filename)
+        place = f"{at.parent.name}/{at.name}"
+        raise PackInvalid(f"{place} cannot be read: {error.strerror}") from None
 
 
 def read_bytes(path: Path) -> bytes:
