@@ -31,10 +31,6 @@ WRITES: Final = "$writes"
 """The counter in ``Moment.counters`` of calls that changed something; it feeds ``random``."""
 
 
-class FrameError(ValueError):
-    """The bytes are no frame of ours."""
-
-
 class _Message(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     """Base of what goes through a socket."""
 

@@ -85,8 +85,7 @@ def test_no_secret_is_logged_or_told(tmp_path: Path, form: str) -> None:
             nobody.close()
         assert hub.stop() == 0
         log = hub.log.read_text()
-    assert '"call"' in log or "call" in log  # what it said of calls is there
-    assert "TOOL_CRASHED" in log
+    assert "TOOL_CRASHED" in log  # what it said of calls is there
     for secret in (CALLED, ASKED, HEADED, FOREIGN, token, *KEYS.values()):
         if secret not in ("m", KEYS["ENVHUB_JUDGE_URL"]):
             assert secret not in log, secret
