@@ -166,9 +166,9 @@ class Tokens:
         self._file = file
         self._limits = limits
         self._clock = clock
-        self._seen: tuple[int, ...] | None = None
         self._known: dict[bytes, tuple[Token, Principal]] = {}
-        self._seen, self.configured = self._stamp(), self._file.path.exists()
+        self._seen = self._stamp()
+        self.configured = self._seen is not None
         self._take(file.read())
 
     def find(self, secret: bytes) -> Principal | None:
