@@ -30,7 +30,8 @@ WORKPLACE: Final = ".import"
 _WRITE_SECONDS: Final = 600.0
 _CHECK_SECONDS: Final = 1800.0
 
-Outcome = Literal["imported", "imported with repairs", "refused"]
+Outcome = Literal["imported", "imported with repairs", "refused", "lost"]
+"""``refused`` for what is wrong with the source, ``lost`` for what went wrong here."""
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +61,7 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     repairs: tuple[str, ...] = ()
     weaknesses: tuple[str, ...] = ()
     reason: str = ""
-    """Why it was refused."""
+    """Why there is no pack."""
     hint: str = ""
     check: Literal["", "passes", "fails"] = ""
     """What ``envhub check`` says; nothing where it was not asked."""
@@ -68,9 +69,14 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     """The gates it does not pass; those that are not ``hard`` fail no pack."""
 
     @property
+    def is_there(self) -> bool:
+        """Whether there is a pack of it."""
+        return self.outcome.startswith("imported")
+
+    @property
     def sound(self) -> bool:
         """Whether there is a pack, and no check that it fails."""
-        return self.outcome != "refused" and self.check != "fails"
+        return self.is_there and self.check != "fails"
 
 
 def import_sources(
@@ -95,7 +101,7 @@ def import_sources(
         for source, told in spread(
             bench, waiting, jobs=jobs, seconds=_WRITE_SECONDS, scratch=scratch
         ):
-            yield _refusal(source.name, told.reason) if isinstance(told, Lost) else told
+            yield _lost(source.name, told.reason) if isinstance(told, Lost) else told
 
 
 def check_imported(
@@ -181,9 +187,10 @@ def import_one(kind: str, into: Path, scratch: Path, source: Source) -> Imported
     try:
         return _import(kind, into, scratch, source)
     except EnvhubError as error:
-        return _refusal(source.name, error.message, error.hint)
+        told = _lost if error.kind == "infrastructure" else _refusal
+        return told(source.name, error.message, error.hint)
     except Exception as error:  # noqa: BLE001 - one environment never stops the rest
-        return _refusal(
+        return _lost(
             source.name,
             f"the importer failed: {type(error).__name__}: {error}",
             "this is for the importer to mend, or to refuse with a reason",
@@ -274,6 +281,10 @@ def _judged(imported: Imported, told: CheckReport | Lost) -> Imported:
 
 def _refusal(name: str, reason: str, hint: str = "") -> Imported:
     return Imported(name=name, outcome="refused", reason=reason, hint=hint)
+
+
+def _lost(name: str, reason: str, hint: str = "") -> Imported:
+    return Imported(name=name, outcome="lost", reason=reason, hint=hint)
 
 
 @cache

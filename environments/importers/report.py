@@ -27,6 +27,7 @@ def summary_of(found: Sequence[Imported]) -> Summary:
         ("imported", outcomes["imported"]),
         ("imported with repairs", outcomes["imported with repairs"]),
         ("refused", outcomes["refused"]),
+        ("lost", outcomes["lost"]),
         ("unchanged since before", sum(each.unchanged for each in found)),
         ("with weaknesses", sum(bool(each.weaknesses) for each in found)),
     ]

@@ -114,7 +114,7 @@ def _each(
     ):
         for one in imported:
             advance()
-            if kept is None or one.outcome == "refused":
+            if kept is None or not one.is_there:
                 yield one
             else:
                 written.append(one)
@@ -134,12 +134,12 @@ def _tell(done: list[Imported]) -> None:
 
     summary = summary_of(done)
     table(("", "count"), [(what, str(count)) for what, count in summary.outcomes])
-    refused = [(one.name, one.reason) for one in done if one.outcome == "refused"]
-    if refused:
+    without = [(one.name, one.outcome, one.reason) for one in done if not one.is_there]
+    if without:
         say()
-        table(("refused", "why"), refused[:SHOWN])
-        if len(refused) > SHOWN:
-            say(f"... and {len(refused) - SHOWN} more, in the report")
+        table(("no pack of", "", "why"), without[:SHOWN])
+        if len(without) > SHOWN:
+            say(f"... and {len(without) - SHOWN} more, in the report")
     if summary.gates:
         say()
         table(("gate that fails", "packs"), [(gate, str(count)) for gate, count in summary.gates])

@@ -124,6 +124,9 @@ def test_one_bad_environment_never_stops_the_rest(
     assert "ended with code 9" in reasons["dies"]
     assert "is called another" in reasons["other"]
     assert "DecodeError" in reasons["unreadable"]
+    assert {name: run.lines[name]["outcome"] for name in reasons if name != "twice"} == {
+        "Capital": "refused", "dies": "lost", "other": "refused", "unreadable": "lost",
+    }  # fmt: skip
     twice = [line for line in _lines(tmp_path) if line["name"] == "twice"]
     assert sorted(line["outcome"] for line in twice) == ["imported", "refused"]
     left = sorted(path.name for path in (tmp_path / "into").iterdir())
