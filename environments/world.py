@@ -290,8 +290,7 @@ def build_rows(members: Mapping[str, Snapshot], path: Path) -> None:
     scripts, rows = [], []
     for name, snapshot in members.items():
         flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-        uri = f"{snapshot.path.absolute().as_uri()}?immutable=1"
-        with closing(apsw.Connection(uri, flags=flags)) as connection:
+        with closing(apsw.Connection(snapshot.uri, flags=flags)) as connection:
             for table, shape in read_shapes(connection).items():
                 scripts.append(_create(connection, table, joined(name, table), shape.key))
                 columns = ", ".join(map(quoted, shape.columns))

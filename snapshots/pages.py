@@ -149,6 +149,12 @@ class Snapshot:
         return snapshot
 
     @property
+    def uri(self) -> str:
+        """Where any SQLite opens it, knowing that it never changes; what is odd in the path is
+        escaped. Open it with the flag that takes URIs."""
+        return f"{self.path.absolute().as_uri()}?immutable=1"
+
+    @property
     def mapping(self) -> mmap:
         """The whole file, read-only."""
         if self._map is None:

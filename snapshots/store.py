@@ -154,10 +154,9 @@ def check_database(path: Path, *, foreign_keys: bool) -> None:
     Raises:
         SnapshotInvalid: saying what is wrong.
     """
-    Snapshot.open(path, "")
+    snapshot = Snapshot.open(path, "")
     try:
-        address = f"{path.absolute().as_uri()}?immutable=1"
-        with closing(apsw.Connection(address, flags=_READ_URI)) as connection:
+        with closing(apsw.Connection(snapshot.uri, flags=_READ_URI)) as connection:
             connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
             found = connection.execute("PRAGMA integrity_check").fetchall()
             if found != [("ok",)]:

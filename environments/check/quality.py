@@ -225,8 +225,7 @@ def _prompt(report: QualityReport, environment: Environment) -> list[ChatMessage
 
 
 def _tables(environment: Environment) -> Iterator[dict[str, Any]]:
-    path = environment.snapshot.path
-    with closing(sqlite3.connect(f"file:{path}?immutable=1", uri=True)) as connection:
+    with closing(sqlite3.connect(environment.snapshot.uri, uri=True)) as connection:
         connection.text_factory = lambda raw: raw.decode(errors="replace")[:80]
         for table, info in environment.tables.items():
             quoted = table.replace('"', '""')

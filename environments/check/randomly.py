@@ -203,8 +203,7 @@ def known_values(environment: Environment, most: int | None = _VALUES) -> Pools:
     about ``most`` from all over it, or all that there are."""
     looked_at = -1 if most is None else _LOOKED_AT
     pools: dict[str, list[Any]] = defaultdict(list)
-    path = environment.snapshot.path
-    with closing(sqlite3.connect(f"file:{path}?immutable=1", uri=True)) as connection:
+    with closing(sqlite3.connect(environment.snapshot.uri, uri=True)) as connection:
         for table, info in environment.tables.items():
             for column in info.columns:
                 quoted = [name.replace('"', '""') for name in (column, table)]

@@ -291,7 +291,7 @@ def _rows(
 
 
 def _open(environment: Environment) -> sqlite3.Connection:
-    return sqlite3.connect(f"file:{environment.snapshot.path}?immutable=1", uri=True)
+    return sqlite3.connect(environment.snapshot.uri, uri=True)
 
 
 def _name(name: str) -> str:

@@ -189,7 +189,7 @@ def difference(before: Branch, after: Branch) -> PageDelta | None:
 def tables_of(snapshot: Snapshot) -> dict[str, TableInfo]:
     """The tables of a snapshot, read from its file."""
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    connection = apsw.Connection(f"{snapshot.path.absolute().as_uri()}?immutable=1", flags=flags)
+    connection = apsw.Connection(snapshot.uri, flags=flags)
     try:
         shapes = read_shapes(connection)
     finally:

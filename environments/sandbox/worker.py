@@ -11,9 +11,9 @@ from typing import Any, cast
 
 import msgspec
 
-from environments.alarm import Alarm
 from environments.errors import EnvhubError, FrameRejected, ToolTimedOut, WorkerExited, WorkerLost
 from environments.sandbox import wire
+from environments.sandbox.alarm import Alarm
 from environments.sandbox.confine import processes
 from environments.sandbox.known import Known
 from snapshots.branch import Branch

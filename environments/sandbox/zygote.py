@@ -10,6 +10,7 @@ kills every worker and exits.
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import select
@@ -71,8 +72,10 @@ class Zygote:
         if len(record) < size:
             raise _GatewayGone
         operation, number, _ = CONTROL.unpack(record)
-        if operation == Control.SPAWN:
+        if operation == Control.SPAWN and descriptors:
             self._spawn(number, socket.socket(fileno=descriptors[0]))
+        elif operation == Control.SPAWN:  # it has as many open as it may
+            self._tell(Control.FAILED, number, errno.EMFILE)
         elif operation == Control.KILL and number in self._workers:
             os.kill(self._workers[number], signal.SIGKILL)
 

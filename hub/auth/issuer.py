@@ -99,7 +99,7 @@ class Issuer:
             raise _refused("it has expired") from None
         except jwt.InvalidIssuerError:
             raise _refused("it is from another issuer") from None
-        except (jwt.PyJWTError, ValueError) as error:
+        except (jwt.PyJWTError, ValueError, OverflowError) as error:
             raise _refused(f"{type(error).__name__}") from None
 
     def _principal(self, claims: Mapping[str, Any]) -> Principal:

@@ -23,6 +23,7 @@ from environments.oracle import resolve_oracle
 from environments.spec import OracleCall
 from environments.trajectory import Step
 from hub.cli import main
+from snapshots import Snapshot
 
 NAME = "inventory"
 
@@ -122,7 +123,7 @@ def test_triggers_do_not_act_on_rows_that_are_there(tmp_path: Path) -> None:
     connection = apsw.Connection(str(path))
     connection.execute(schema)
     connection.close()
-    scripts = scripts_of(*tables_of(path), 0)
+    scripts = scripts_of(*tables_of(Snapshot(path, "")), 0)
     assert scripts.repairs == ()
     again = apsw.Connection(":memory:")
     again.execute(scripts.schema + scripts.data)

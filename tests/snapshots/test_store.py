@@ -240,3 +240,14 @@ def test_a_worker_needs_only_the_path(snapshot: Snapshot) -> None:
     workspace = Workspace(opened)
     assert rows(workspace, Branch(snapshot), "SELECT count(*) FROM item") == [(60,)]
     workspace.close()
+
+
+def test_a_snapshot_is_opened_by_others_whatever_its_folder_is_called(tmp_path: Path) -> None:
+    store = SnapshotStore(tmp_path / "50% off? #1")
+    recipe = Recipe((TABLE + "INSERT INTO t VALUES (1, 'a');",))
+    path = store.root / "new.sqlite"
+    build_database(recipe, path)
+    snapshot = store.admit(recipe.digest, path)
+    connection = sqlite3.connect(snapshot.uri, uri=True)
+    assert connection.execute("SELECT name FROM t").fetchall() == [("a",)]
+    connection.close()

@@ -78,7 +78,7 @@ async def _export(environment: Environment, lines: Mapping[str, list[dict[str, A
     pack = environment.pack
     require_exportable(pack)
     left_out = ["its events: nothing happens by itself there"] if pack.events else []
-    tables, samples = tables_of(environment.snapshot.path)
+    tables, samples = tables_of(environment.snapshot)
     if pack.spec.runtime == "native":
         tables.append({"name": "envhub_counters", "ddl": COUNTERS, "indexes": []})
     repairs = scripts_of(tables, samples, pack.spec.clock.start_ms).repairs

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import apsw
 
 from environments.errors import PackInvalid
+from snapshots.pages import Snapshot
 from snapshots.shapes import ROWID, quoted, read_shapes
 
 
-def tables_of(snapshot: Path) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def tables_of(snapshot: Snapshot) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """``tables`` of AWM's ``db_schema`` and of its ``sample_data``.
 
     Raises ``PackInvalid`` for virtual tables, which have rows that inserts do not make.
     """
-    connection = apsw.Connection(f"file:{snapshot}?immutable=1", flags=_READING)
+    connection = apsw.Connection(snapshot.uri, flags=_READING)
     with closing(connection):
         schema: list[Any] = connection.execute(
             "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE sql IS NOT NULL"

@@ -58,7 +58,7 @@ def _tables(environment: Environment) -> Iterator[str]:
 
 
 def _database(environment: Environment) -> sqlite3.Connection:
-    return sqlite3.connect(f"file:{environment.snapshot.path}?immutable=1", uri=True)
+    return sqlite3.connect(environment.snapshot.uri, uri=True)
 
 
 def as_json(value: Any) -> str:

@@ -130,6 +130,7 @@ def forged(issuer: Issuer) -> dict[str, str]:
     return {
         "expired": issuer.token(exp=now - 31),
         "without an end": issuer.token(exp=None),
+        "ends never": issuer.token(exp=float("inf")),
         "not yet": issuer.token(nbf=now + 60),
         "another issuer": issuer.token(iss="https://evil.example"),
         "no issuer": issuer.token(iss=None),

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from environments.alarm import Alarm
+from environments.sandbox.alarm import Alarm
 
 pytestmark = pytest.mark.anyio
 
