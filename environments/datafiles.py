@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -10,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from environments.complaints import lines_of
+from environments.complaints import lines_of, read_bytes
 from environments.errors import PackInvalid
 from snapshots.store import TableRows
 
@@ -92,20 +93,21 @@ def _read_json(path: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def _read_csv(path: Path) -> Iterator[Mapping[str, Any]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        reader = csv.DictReader(file, strict=True)
-        try:
-            for row in reader:
-                if None in row or None in row.values():
-                    raise PackInvalid(
-                        f"{_place(path)}: line {reader.line_num}: does not have the "
-                        f"{len(reader.fieldnames or ())} fields of the first line"
-                    )
-                yield {name: value or None for name, value in row.items()}
-        except csv.Error as error:
-            raise PackInvalid(f"{_place(path)}: line {reader.line_num}: {error}") from None
-        except UnicodeDecodeError as error:
-            raise PackInvalid(f"{_place(path)}: byte {error.start} is not UTF-8") from None
+    try:
+        text = read_bytes(path).decode()
+    except UnicodeDecodeError as error:
+        raise PackInvalid(f"{_place(path)}: byte {error.start} is not UTF-8") from None
+    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    try:
+        for row in reader:
+            if None in row or None in row.values():
+                raise PackInvalid(
+                    f"{_place(path)}: line {reader.line_num}: does not have the "
+                    f"{len(reader.fieldnames or ())} fields of the first line"
+                )
+            yield {name: value or None for name, value in row.items()}
+    except csv.Error as error:
+        raise PackInvalid(f"{_place(path)}: line {reader.line_num}: {error}") from None
 
 
 def _storable(value: Any) -> Any:

@@ -199,6 +199,19 @@ def test_a_file_that_cannot_be_read_breaks_its_pack_alone(
     assert error.message == "reading-room/tools.py cannot be read: Permission denied"
 
 
+@pytest.mark.parametrize("name", ["loans.csv", "loans.jsonl"])
+def test_rows_that_cannot_be_read_any_more_are_the_packs_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    def failing(path: Path, *_: object, **__: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    (tmp_path / name).touch()
+    monkeypatch.setattr(Path, "open", failing)
+    with pytest.raises(PackInvalid, match=rf"/{name} cannot be read: Input/output error"):
+        read_tables(tmp_path, "")
+
+
 def test_a_link_that_leads_round_breaks_its_pack_alone(tmp_path: Path) -> None:
     new_pack("good", tmp_path)
     bad = new_pack("bad", tmp_path)
@@ -316,6 +329,7 @@ def test_listing_many_packs_reads_only_manifests(tmp_path: Path) -> None:
         ("products.jsonl", b'{"stock": 9223372036854775808}', "no database holds the integer 92"),
         ("products.jsonl", b'{"name": ' + b"[" * 100_000, "line 1: not JSON"),
         ("products.csv", b"name\n\xff\n", "byte 5 is not UTF-8"),
+        ("products.csv", b"name\n" + b"a\n" * 50_000 + b"\xff", "byte 100005 is not UTF-8"),
         ("../schema.sql", b"CREATE TABLE a (b)\0;", "schema.sql: a NUL stands in it"),
         ("../environment.toml", b"[changes]\nx = 1" + b"0" * 5000, "environment.toml: "),
     ],
