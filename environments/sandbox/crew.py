@@ -352,7 +352,16 @@ class Crew:
     # --- keeping house --------------------------------------------------------------------------
 
     async def _sweep(self) -> None:
-        """Let idle workers go that are old, too large, or too many for the budget."""
+        """Let idle workers go that are old, too large, or too many for the budget, again and
+        again; what goes wrong with one such round is the event loop's to tell."""
+        try:
+            await self._tidy()
+        finally:
+            self._sweeper = None
+            if self.pools and not self.closed:
+                self._keep_sweeping()
+
+    async def _tidy(self) -> None:
         await self.holdings.look()
         now = self._loop.time()
         for worker in list(self._idle):
@@ -367,9 +376,6 @@ class Crew:
             pool.turn_away(now, self.limits.queue_timeout_seconds)
         self.pools = {key: pool for key, pool in self.pools.items() if pool.size or pool.waiters}
         self._feed()
-        self._sweeper = None
-        if self.pools:
-            self._keep_sweeping()
 
     def _keep_sweeping(self) -> None:
         if self._sweeper is None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from environments.errors import InfrastructureFault, PackInvalid
+from environments.errors import InfrastructureFault, PackInvalid, WorkerLost
 from environments.sandbox.wire import CONTROL, Breed, Control
 from environments.sandbox.worker import Worker
 
@@ -98,7 +98,8 @@ class Nursery:
     async def fork(self, timeout_seconds: float) -> Worker:
         """A new worker, not yet confined or loaded.
 
-        Raises ``InfrastructureFault``, also where the zygote does not answer in time.
+        Raises ``InfrastructureFault``: ``WorkerLost`` if the zygote goes meanwhile, which is killed
+        where it does not answer in time.
         """
         if not self.alive:
             raise InfrastructureFault("the zygote is gone")
@@ -125,7 +126,9 @@ class Nursery:
             if not worker.connected:
                 ours.close()
             if isinstance(error, TimeoutError):
-                raise InfrastructureFault("the zygote forks no worker in time") from error
+                self._process.kill()  # it hangs: whoever asks next finds another
+                self._lose()
+                raise WorkerLost("the zygote forks no worker in time") from error
             if isinstance(error, OSError):
                 raise InfrastructureFault(f"no worker can be forked: {error}") from error
             raise
@@ -202,12 +205,13 @@ class Nursery:
         self.alive = False
         self._loop.remove_reader(self._control)
         self._control.close()
-        gone = InfrastructureFault("the zygote is gone")
-        for future in (self._ready, *self._forking.values()):
-            if not future.done():
-                future.set_exception(gone)
-        if self._ready.done() and not self._ready.cancelled():
+        if not self._ready.done():
+            self._ready.set_exception(InfrastructureFault("the zygote is gone"))
+        if not self._ready.cancelled():
             self._ready.exception()  # seen
+        for forked in self._forking.values():
+            if not forked.done():
+                forked.set_exception(WorkerLost("the zygote is gone"))
         workers, self._workers = list(self._workers.values()), {}
         for worker in workers:
             worker.lost()

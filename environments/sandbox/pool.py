@@ -69,9 +69,10 @@ class Pool:
         return self.idle.pop() if self.idle else None
 
     def refuse(self, error: EnvhubError, now: float) -> None:
-        """No worker came of it: those who wait are told why, all if it would only fail again."""
+        """No worker came of it: those who wait are told why, all if it would only fail again or
+        no other worker is there or comes."""
         self._refusal = now, error
-        told = len(self.waiters) if error.kind == "environment" else 1
+        told = len(self.waiters) if error.kind == "environment" or not self.size else 1
         while self.waiters and told:
             question = self.waiters.popleft().question
             if not question.answer.done():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import signal
@@ -24,7 +23,7 @@ from environments.errors import (
 )
 from environments.sandbox import crew
 from environments.sandbox.host import Sandbox, SandboxLimits
-from tests.environments.sandbox.conftest import Make, Packs, World, until
+from tests.environments.sandbox.conftest import LOOSE, Make, Packs, World, until
 
 pytestmark = pytest.mark.anyio
 QUICK = "[limits]\ncall_seconds = 0.5\n"
@@ -516,6 +515,10 @@ async def test_workers_that_die_while_idle_are_replaced_unnoticed(
     assert len(ended) == 1
 
 
+def refused() -> None:
+    raise OSError(errno.EMFILE, "Too many open files")
+
+
 async def test_who_waits_for_a_worker_that_cannot_be_started_is_told_why(
     packs: Packs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -524,9 +527,6 @@ async def test_who_waits_for_a_worker_that_cannot_be_started_is_told_why(
     def note(kind: str, environment: str, **fields: object) -> None:
         if kind == "start_failed":
             told.append(str(fields["message"]))
-
-    def refused() -> None:
-        raise OSError(errno.EMFILE, "Too many open files")
 
     async with Sandbox(SandboxLimits(workers_per_environment=1), note) as sandbox:
         await packs.world(sandbox).call("stock", sku="a")
@@ -541,37 +541,77 @@ async def test_who_waits_for_a_worker_that_cannot_be_started_is_told_why(
         await still_works(world)
 
 
-async def test_who_waits_while_every_start_fails_is_told_why_and_not_that_all_are_busy(
+async def test_who_waits_where_no_worker_is_or_comes_is_told_why_at_the_first_start_that_fails(
     packs: Packs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(crew, "_SWEEP_SECONDS", 0.02)
-    zygotes: list[int] = []
-    told: list[str] = []
+    failed: list[str] = []
 
     def note(kind: str, environment: str, **fields: object) -> None:
-        if kind == "zygote_started":
-            zygotes.append(int(str(fields["pid"])))
+        if kind == "start_failed":
+            failed.append(environment)
+
+    async def ask(world: World) -> None:
+        with pytest.raises(InfrastructureFault, match="Too many open files"):
+            await world.call("stock", sku="a")
+
+    async with Sandbox(SandboxLimits(workers_per_environment=1), note) as sandbox:
+        world = packs.world(sandbox)
+        with monkeypatch.context() as patch:
+            patch.setattr(socket, "socketpair", refused)
+            async with anyio.create_task_group() as group:
+                for _ in range(8):
+                    group.start_soon(ask, world.another())
+        assert failed == ["shop"]
+        await still_works(world)
+
+
+async def test_who_waits_for_a_busy_worker_while_others_cannot_be_started_is_told_that(
+    packs: Packs, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(crew, "_SWEEP_SECONDS", 0.02)
+    told: list[str] = []
 
     async def ask(world: World) -> None:
         with pytest.raises(InfrastructureFault) as raised:
             await world.call("stock", sku="a")
         told.append(raised.value.message)
 
-    limits = SandboxLimits(
-        workers_per_environment=1, start_timeout_seconds=0.3, queue_timeout_seconds=1
-    )
+    limits = SandboxLimits(workers_per_environment=2, queue_timeout_seconds=0.5, without=LOOSE)
+    async with Sandbox(limits) as sandbox:
+        world = packs.world(sandbox, SUICIDE)
+        marker = tmp_path / "marker"
+        async with anyio.create_task_group() as busy:
+            busy.start_soon(lambda: world.another().call("meet", marker=str(marker)))
+            await until(marker.is_symlink)
+            with monkeypatch.context() as patch:
+                patch.setattr(socket, "socketpair", refused)
+                async with anyio.create_task_group() as group:
+                    for _ in range(12):
+                        group.start_soon(ask, world.another())
+            busy.cancel_scope.cancel()
+    assert len(told) == 12
+    assert all("Too many open files" in message for message in told)
+
+
+async def test_a_zygote_that_hangs_is_killed_and_another_forks_the_worker(packs: Packs) -> None:
+    zygotes: list[int] = []
+    lost: list[int] = []
+
+    def note(kind: str, environment: str, **fields: object) -> None:
+        if kind in ("zygote_started", "zygote_lost"):
+            (zygotes if kind == "zygote_started" else lost).append(int(str(fields["pid"])))
+
+    limits = SandboxLimits(workers_per_environment=2, start_timeout_seconds=3)
     async with Sandbox(limits, note) as sandbox:
-        world = packs.world(sandbox, name="another")
-        with contextlib.suppress(PackInvalid):  # so short a time may not even do for loading
-            await packs.world(sandbox).call("stock", sku="a")
+        world = packs.world(sandbox)
         os.kill(zygotes[0], signal.SIGSTOP)
-        try:
-            async with anyio.create_task_group() as group:
-                for _ in range(8):
-                    group.start_soon(ask, world.another())
-        finally:
-            os.kill(zygotes[0], signal.SIGCONT)
-    assert told == ["the zygote forks no worker in time"] * 8
+        async with anyio.create_task_group() as group:
+            for _ in range(8):
+                group.start_soon(still_works, world.another())
+        assert lost == zygotes[:1]
+        assert len(zygotes) == 2
+        with pytest.raises(ProcessLookupError):
+            os.kill(zygotes[0], 0)
 
 
 async def test_faults_of_the_pack_share_a_base(make: Make) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 from pathlib import Path
@@ -10,7 +11,7 @@ import anyio
 import pytest
 
 from environments.errors import InfrastructureFault, ToolTimedOut
-from environments.sandbox import crew, known
+from environments.sandbox import crew, known, memory
 from environments.sandbox.host import Sandbox, SandboxLimits
 from tests.environments.sandbox.conftest import LOOSE, Make, Packs, World, until
 
@@ -226,6 +227,31 @@ async def test_idle_workers_go_and_come_back(packs: Packs, monkeypatch: pytest.M
         await until(lambda: sandbox.statistics().workers == 0)
         assert sandbox.statistics().ends == {"idle": 1}
         assert (await world.call("stock", sku="a")).result["on_hand"] == 4
+
+
+async def test_keeping_house_goes_on_after_a_round_that_went_wrong(
+    packs: Packs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crew, "_SWEEP_SECONDS", 0.02)
+    told: list[str] = []
+    look = memory.Holdings.look
+
+    async def look_once_in_vain(holdings: memory.Holdings) -> None:
+        if not told:
+            raise RuntimeError("nobody thought of that")
+        await look(holdings)
+
+    monkeypatch.setattr(memory.Holdings, "look", look_once_in_vain)
+    loop = asyncio.get_running_loop()
+    handler = loop.get_exception_handler()
+    loop.set_exception_handler(lambda _, context: told.append(str(context["exception"])))
+    try:
+        async with Sandbox(SandboxLimits(idle_seconds=0.05)) as sandbox:
+            await packs.world(sandbox).call("take", sku="a")
+            await until(lambda: sandbox.statistics().ends == {"idle": 1})
+    finally:
+        loop.set_exception_handler(handler)
+    assert told == ["nobody thought of that"]
 
 
 async def test_workers_beyond_the_memory_budget_go(
