@@ -24,6 +24,8 @@ from snapshots.rows import RowChange, row_to_json
 LATER_SECONDS: Final = 427.0
 """How much later the second run begins: other minutes and seconds, the same day."""
 SEEDS: Final = (11, 23)
+UNJUDGED: Final[dict[str, Any]] = {"answer": {"exact": "(nothing is judged yet)"}}
+"""A verifier for a task that has none yet."""
 Place = Literal["where", "set"]
 
 
@@ -53,10 +55,10 @@ class Construction:
 
     def expect(self, chosen: Mapping[str, Any], without: Collection[int]) -> list[dict[str, Any]]:
         """The entries of ``expect`` but for some, with a matcher for each cell that is ``chosen``
-        (``None``: free)."""
+        (``None``: free); those that come out equal are one with their number."""
         bound = _Names(self.cells)
         numbers = [number for number in range(len(self.entries)) if number not in without]
-        return [self._entry(number, chosen, bound) for number in numbers]
+        return _counted([self._entry(number, chosen, bound) for number in numbers])
 
     def allow(self, chosen: Mapping[str, Any], numbers: Collection[int]) -> list[dict[str, Any]]:
         """Some entries, as changes that may be made; what was made up on the way is free."""
@@ -106,6 +108,15 @@ def _matcher(cell: Cell, chosen: Mapping[str, Any], bound: _Names | None) -> Any
         return cell.value
     name = None if bound is None else bound.of(cell.value)
     return _FREE if name is None else {"bind": name}
+
+
+def _counted(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    first = [entry for place, entry in enumerate(entries) if entry not in entries[:place]]
+    counts = [entries.count(entry) for entry in first]
+    return [
+        entry if count == 1 else {**entry, "count": count}
+        for entry, count in zip(first, counts, strict=True)
+    ]
 
 
 async def construct(environment: Environment, task: Task) -> Construction:

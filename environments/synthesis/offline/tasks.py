@@ -5,16 +5,19 @@ from __future__ import annotations
 import random
 import sqlite3
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
+
 from environments.environment import Environment
 from environments.episode import Episode
+from environments.errors import PackInvalid
 from environments.spec import Difficulty, OracleCall, Task
 from environments.synthesis.blueprint import Action
+from environments.synthesis.construct import UNJUDGED, construct
 from environments.synthesis.graph import DeadEnd, Walk, needed, shape_of
-from environments.synthesis.ground import Leeway, verifier_of
 from environments.synthesis.offline.compose import Design
 from environments.synthesis.offline.describe import Scene
 from environments.synthesis.offline.drafts import LEVELS, Draft, difficulty_of, slug_of, tags_of
@@ -60,7 +63,7 @@ async def sample_tasks(
     Raises ``BlueprintWrong`` where an invariant breaks under what the tools do.
     """
     episode = await Episode.start(environment, horizon=1_000_000)
-    sampler = _Sampler(design, rows, episode, await episode.mark())
+    sampler = _Sampler(design, rows, environment, episode, await episode.mark())
     try:
         return await sampler.all(wanted)
     finally:
@@ -69,12 +72,18 @@ async def sample_tasks(
 
 class _Sampler:
     def __init__(
-        self, design: Design, rows: sqlite3.Connection, episode: Episode, mark: str
+        self,
+        design: Design,
+        rows: sqlite3.Connection,
+        environment: Environment,
+        episode: Episode,
+        mark: str,
     ) -> None:
         self.design = design
         self.before = rows
         self.now = sqlite3.connect(":memory:", isolation_level=None)
         rows.backup(self.now)
+        self.environment = environment
         self.episode = episode
         self.mark = mark
         self.dice = random.Random(f"{design.seed}/tasks")
@@ -109,7 +118,7 @@ class _Sampler:
         scene = Scene(self.design, self.before, self.now, walk, self.dice)
         try:
             draft = await family(scene)
-            self._keep(scene, draft, strict)
+            await self._keep(scene, draft, strict)
         except DeadEnd:
             pass
         finally:
@@ -117,41 +126,56 @@ class _Sampler:
             self.now.execute("RELEASE walk")
             await walk.undo()
 
-    def _keep(self, scene: Scene, draft: Draft, strict: bool) -> None:
+    async def _keep(self, scene: Scene, draft: Draft, strict: bool) -> None:
         walk = scene.walk
         if draft.gate is None:
-            oracle, verifier = self._proved(walk, draft)
+            oracle = self._proved(walk, draft)
             broken = violations(self.design, self.now)
             if broken:
                 calls = ", ".join(call.tool for call in walk.calls)
                 raise BlueprintWrong(f"{self.design.name}: {calls} break {broken[0]!r}")
         else:
-            oracle, verifier = list(walk.calls), {"answer": draft.gate}
+            oracle = list(walk.calls)
         difficulty = difficulty_of(oracle, walk, draft)
         shape = shape_of(oracle)
         if shape in self.kept.shapes or draft.instruction in self.kept.said:
             raise DeadEnd("there is one like it")
         if len(oracle) > _LONGEST or (strict and self.kept.number(difficulty) > _EACH):
             raise DeadEnd("not wanted")
+        task = Task(
+            id=f"t{len(self.kept.tasks) + 1:02d}-{slug_of(oracle, walk)}",
+            instruction=draft.instruction,
+            verifier=UNJUDGED if draft.gate is None else {"answer": draft.gate},
+            oracle=tuple(oracle),
+            answer=draft.answer,
+            difficulty=difficulty,
+            tags=tuple(sorted(tags_of(draft))),
+            split=self.dice.choices(("train", "validation", "test"), (8, 1, 1))[0],
+        )
+        if draft.gate is None:
+            task = await self._judged(task, draft.texts)
         self.kept.shapes.add(shape)
         self.kept.said.add(draft.instruction)
         self.kept.used.update(call.tool for call in oracle)
-        number = len(self.kept.tasks) + 1
-        self.kept.tasks.append(
-            Task(
-                id=f"t{number:02d}-{slug_of(oracle, walk)}",
-                instruction=draft.instruction,
-                verifier=verifier,
-                oracle=tuple(oracle),
-                answer=draft.answer,
-                difficulty=difficulty,
-                tags=tuple(sorted(tags_of(draft))),
-                split=self.dice.choices(("train", "validation", "test"), (8, 1, 1))[0],
-            )
-        )
+        self.kept.tasks.append(task)
 
-    def _proved(self, walk: Walk, draft: Draft) -> tuple[list[OracleCall], dict[str, Any]]:
-        """Oracle and verifier of what the walk changed, each write of which must show."""
+    async def _judged(self, task: Task, texts: Collection[str]) -> Task:
+        """The task, with what its oracle changes as its verifier: ``texts`` count but for case and
+        white space, and the numbers that rows are given in turn not at all."""
+        try:
+            built = await construct(self.environment.with_tasks([task]), task)
+        except PackInvalid as error:
+            raise DeadEnd("what it refers to is elsewhere under another seed") from error
+        chosen: dict[str, Any] = {}
+        for cell in built.cells:
+            if cell.value in texts:
+                chosen[cell.name] = {"norm": cell.value}
+            elif cell.place == "where" and cell.column == "id" and isinstance(cell.value, int):
+                chosen[cell.name] = None
+        return msgspec.structs.replace(task, verifier={"expect": built.expect(chosen, ())})
+
+    def _proved(self, walk: Walk, draft: Draft) -> list[OracleCall]:
+        """The calls of the walk that its changes need, each write of which must show."""
         changes = walk.changes()
         shown = {
             (table, tuple(change.key.values()))
@@ -174,15 +198,7 @@ class _Sampler:
                 writes.append(number)
         if not shown:
             raise DeadEnd("nothing changed")
-        leeway = Leeway(
-            open_columns={
-                entity.table: [e.column for e in entity.attributes if e.kind.sort == "moment"]
-                for entity in self.design.entities.values()
-            },
-            texts=draft.texts,
-            order=list(self.design.tables.values()),
-        )
-        return needed(walk.calls, [*writes, *draft.decided]), verifier_of(changes, leeway)
+        return needed(walk.calls, [*writes, *draft.decided])
 
     def _key(self, table: str) -> tuple[str, ...]:
         entity = next(e for e in self.design.entities.values() if e.table == table)

@@ -6,12 +6,13 @@ A task for which none can be found is dropped; the environment is not.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from environments.check.runs import Run, oracle_plan, play
 from environments.environment import Environment
 from environments.errors import EnvironmentFault, PackInvalid
 from environments.spec import OracleCall, Spec, Task
+from environments.synthesis.construct import UNJUDGED
 from environments.synthesis.journal import Rejection, Repair
 from environments.synthesis.prompts import prompt
 from environments.synthesis.stages.describe import as_json, tools_and_rows
@@ -22,8 +23,6 @@ from environments.synthesis.stages.tasks import Requirements
 FILE: Final = "oracle.json"
 MOST_CALLS: Final = 24
 _SHOWN: Final = 300
-UNJUDGED: Final[dict[str, Any]] = {"answer": {"exact": "(nothing is judged yet)"}}
-"""A verifier for a task that has none yet."""
 
 
 class Oracle(Spec, frozen=True, kw_only=True):

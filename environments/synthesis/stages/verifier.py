@@ -24,10 +24,16 @@ from environments.episode import Episode
 from environments.errors import EnvironmentFault, PackInvalid
 from environments.oracle import play_oracle
 from environments.spec import Spec, Task
-from environments.synthesis.construct import LATER_SECONDS, SEEDS, Construction, construct
+from environments.synthesis.construct import (
+    LATER_SECONDS,
+    SEEDS,
+    UNJUDGED,
+    Construction,
+    construct,
+)
 from environments.synthesis.journal import Rejection, Repair
 from environments.synthesis.prompts import prompt
-from environments.synthesis.stages.oracle import UNJUDGED, Solutions
+from environments.synthesis.stages.oracle import Solutions
 from environments.synthesis.stages.shapes import Judged, Solved, Text
 from environments.synthesis.stages.stage import Bench, Job, NotMade, Product, Stage, each, pretty
 from environments.synthesis.workshop import Draft
