@@ -8,7 +8,7 @@ All the rest is pinned, to be loosened where the task's intent leaves room.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple
@@ -17,7 +17,6 @@ from environments.environment import Environment
 from environments.episode import Episode
 from environments.oracle import play_oracle
 from environments.spec import Task
-from environments.trajectory import Step
 from snapshots import Changeset
 from snapshots.rows import RowChange, row_to_json
 
@@ -126,18 +125,18 @@ async def construct(environment: Environment, task: Task) -> Construction:
     entries: list[dict[str, Any]] = []
     cells: list[Cell] = []
     calls: list[frozenset[int]] = []
-    for table in first.changes.tables:
-        others = list(second.changes.rows(table))
-        for change in first.changes.rows(table):
-            other = _counterpart(change, others)
-            entry, values = _entry_of(table, change)
-            again = row_to_json(other.after or {}) if other is not None else {}
-            place: Place = "where" if change.kind == "added" else "set"
+    for table, made in first.items():
+        others = list(second.get(table, ()))
+        for one in made:
+            other = _counterpart(one, others)
+            entry, values = _entry_of(table, one.change)
+            again = row_to_json(other.change.after or {}) if other is not None else {}
+            place: Place = "where" if one.change.kind == "added" else "set"
             cells += [
                 Cell(len(entries), place, column, value, again.get(column) != value)
                 for column, value in values.items()
             ]
-            calls.append(first.calls_on(table, change))
+            calls.append(one.calls)
             entries.append(entry)
     return Construction(tuple(entries), tuple(cells), tuple(calls))
 
@@ -153,28 +152,38 @@ def _entry_of(table: str, change: RowChange) -> tuple[dict[str, Any], dict[str, 
     return {**entry, "set": {}}, row_to_json(change.after or {})
 
 
-class _Played(NamedTuple):
-    changes: Changeset
-    steps: Sequence[Step]
+class _Made(NamedTuple):
+    """A change, and the calls that made it."""
 
-    def calls_on(self, table: str, change: RowChange) -> frozenset[int]:
-        """The calls that changed a row."""
-        return frozenset(
-            step.index
-            for step in self.steps
-            for made in step.changes
-            if made.actor == "agent"
-            and any(row.key == change.key for row in Changeset.from_json(made.changes).rows(table))
-        )
+    change: RowChange
+    calls: frozenset[int]
 
 
-async def _played(environment: Environment, task: Task, seed: int) -> _Played:
-    """What the task's oracle changes, net, under this seed."""
+async def _played(environment: Environment, task: Task, seed: int) -> dict[str, list[_Made]]:
+    """What the task's oracle changes in each table, net, under this seed."""
     horizon = len(task.oracle) + 1
     episode = await Episode.start(environment, task=task.id, seed=seed, horizon=horizon)
     await play_oracle(episode)
     await episode.close()
-    return _Played(episode.changes(actor="agent"), tuple(episode.steps))
+    net = episode.changes(actor="agent")
+    steps = [
+        (step.index, Changeset.from_json(made.changes))
+        for step in episode.steps
+        for made in step.changes
+        if made.actor == "agent"
+    ]
+    return {
+        table: [_Made(change, _calls_on(table, change, steps)) for change in net.rows(table)]
+        for table in net.tables
+    }
+
+
+def _calls_on(
+    table: str, change: RowChange, steps: Iterable[tuple[int, Changeset]]
+) -> frozenset[int]:
+    return frozenset(
+        number for number, made in steps if any(row.key == change.key for row in made.rows(table))
+    )
 
 
 def _is_time(value: Any) -> bool:
@@ -185,16 +194,22 @@ def _is_time(value: Any) -> bool:
     return True
 
 
-def _counterpart(change: RowChange, others: list[RowChange]) -> RowChange | None:
+def _counterpart(one: _Made, others: list[_Made]) -> _Made | None:
     """The change of the other run that is most like this one; it is taken out of ``others``."""
     if not others:
         return None
-    best = max(others, key=lambda other: _likeness(change, other))
+    best = max(others, key=lambda other: _likeness(one, other))
     others.remove(best)
     return best
 
 
-def _likeness(one: RowChange, other: RowChange) -> tuple[bool, bool, int]:
-    left, right = one.after or {}, other.after or {}
+def _likeness(one: _Made, other: _Made) -> tuple[bool, bool, bool, int]:
+    """A row that was made has another key each time, but comes of the same calls."""
+    left, right = one.change.after or {}, other.change.after or {}
     same = sum(left[name] == right.get(name) for name in left)
-    return one.kind == other.kind, one.key == other.key, same
+    return (
+        one.change.kind == other.change.kind,
+        one.change.key == other.change.key,
+        one.calls == other.calls,
+        same,
+    )

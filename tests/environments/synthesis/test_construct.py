@@ -27,7 +27,7 @@ CREATE TABLE calls (
 from environments.authoring import Database, new_id, now, tool
 
 
-@tool()
+@tool(read_only=False)
 def take_call(db: Database, said: str, caller_id: str | None = None) -> dict:
     """Note a call."""
     key = new_id("CA")
@@ -35,7 +35,7 @@ def take_call(db: Database, said: str, caller_id: str | None = None) -> dict:
     return {"id": key}
 
 
-@tool()
+@tool(read_only=False)
 def add_caller(db: Database, name: str) -> dict:
     """Note who calls."""
     key = new_id("P")
