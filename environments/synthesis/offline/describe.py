@@ -11,9 +11,9 @@ from datetime import date
 from typing import Any
 
 from environments.synthesis.blueprint import Attribute, Entity, Kind
-from environments.synthesis.graph import DeadEnd, Walk
 from environments.synthesis.offline.compose import Design
 from environments.synthesis.offline.phrase import worded
+from environments.synthesis.walk import DeadEnd, Walk
 from environments.trajectory import Step
 
 _PAGES = 4

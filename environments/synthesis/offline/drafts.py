@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from environments.spec import Difficulty, OracleCall
-from environments.synthesis.graph import Walk
+from environments.synthesis.walk import Walk
 
 LEVELS: Final[tuple[Difficulty, ...]] = ("easy", "medium", "hard", "expert")
 _BOUNDS: Final = (3.0, 5.0, 7.5)

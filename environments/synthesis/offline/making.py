@@ -20,12 +20,12 @@ from environments.errors import EnvhubError
 from environments.sandbox.host import Sandbox
 from environments.spec import Task
 from environments.synthesis.blueprint import Blueprint
-from environments.synthesis.graph import shape_of
 from environments.synthesis.offline.compose import Design, compose
 from environments.synthesis.offline.diversity import schema_parts, tool_parts
 from environments.synthesis.offline.fabricate import fabricate
 from environments.synthesis.offline.render import render_schema, write_pack, write_tasks
 from environments.synthesis.offline.tasks import sample_tasks
+from environments.synthesis.walk import shape_of
 from snapshots import SnapshotStore
 
 _TASK: Final = re.compile(r"^task (\S+?)[: ]", re.MULTILINE)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from environments.synthesis.blueprint import Action, Add, Attribute, Entity, Need
-from environments.synthesis.graph import DeadEnd
 from environments.synthesis.offline.candidates import bindings, rules_of
 from environments.synthesis.offline.compose import Tool
 from environments.synthesis.offline.describe import (
@@ -22,6 +21,7 @@ from environments.synthesis.offline.describe import (
 from environments.synthesis.offline.fabricate import plain_value
 from environments.synthesis.offline.phrase import an, listed, worded
 from environments.synthesis.offline.steps import result_of
+from environments.synthesis.walk import DeadEnd
 
 _TRIED = 6
 _MOST_AT_ONCE = 4

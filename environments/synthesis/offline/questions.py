@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from environments.synthesis.blueprint import Attribute, Entity
-from environments.synthesis.graph import DeadEnd
 from environments.synthesis.offline.describe import Scene, describe, narrowed, said, told_apart_by
 from environments.synthesis.offline.phrase import capital
+from environments.synthesis.walk import DeadEnd
 
 _FEW_ROWS = 12
 _COMMON = 9

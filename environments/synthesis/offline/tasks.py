@@ -17,7 +17,6 @@ from environments.errors import PackInvalid
 from environments.spec import Difficulty, OracleCall, Task
 from environments.synthesis.blueprint import Action
 from environments.synthesis.construct import UNJUDGED, construct
-from environments.synthesis.graph import DeadEnd, Walk, needed, shape_of
 from environments.synthesis.offline.compose import Design
 from environments.synthesis.offline.describe import Scene
 from environments.synthesis.offline.drafts import LEVELS, Draft, difficulty_of, slug_of, tags_of
@@ -34,6 +33,7 @@ from environments.synthesis.offline.moves import (
 )
 from environments.synthesis.offline.phrase import asked, asked_if, asked_with_fallback
 from environments.synthesis.offline.questions import ask, counted
+from environments.synthesis.walk import DeadEnd, Walk, needed, shape_of
 
 WANTED: Final = 11
 _ATTEMPTS: Final = 110

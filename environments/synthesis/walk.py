@@ -100,16 +100,25 @@ def _call_shape(call: OracleCall) -> str:
 
 
 def _argument_shape(name: str, value: Any) -> str:
-    return f"{name}=${{}}" if isinstance(value, str) and REFERENCE.fullmatch(value) else name
+    return f"{name}=${{}}" if next(_referred(value), None) is not None else name
 
 
-def _referred(arguments: Mapping[str, Any]) -> Iterator[str]:
-    for value in arguments.values():
-        if isinstance(value, str) and (found := REFERENCE.fullmatch(value)):
-            yield found.group(1)
+def _referred(arguments: Any) -> Iterator[str]:
+    if isinstance(arguments, str) and (found := REFERENCE.fullmatch(arguments)):
+        yield found.group(1)
+    elif isinstance(arguments, Mapping):
+        for value in arguments.values():
+            yield from _referred(value)
+    elif isinstance(arguments, list):
+        for value in arguments:
+            yield from _referred(value)
 
 
 def _renumbered(value: Any, order: Mapping[int, int]) -> Any:
     if isinstance(value, str) and (found := REFERENCE.fullmatch(value)):
         return f"${{{order[int(found.group(1))]}{found.group(2)}}}"
+    if isinstance(value, Mapping):
+        return {name: _renumbered(each, order) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_renumbered(each, order) for each in value]
     return value
