@@ -98,7 +98,7 @@ class NestedTooDeeply(MalformedBody):
 
 
 class MalformedRequest(AgentError):
-    """What came over the connection is not HTTP."""
+    """What came over the connection is not HTTP, or names its host twice."""
 
     code = "MALFORMED_HTTP"
 

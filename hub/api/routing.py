@@ -124,7 +124,7 @@ class Api:
         headers: tuple[tuple[bytes, bytes], ...] = ()
         try:
             # unlike MCP, a body's declared type is not held against it
-            self._guard.admit(dict(scope["headers"]))
+            self._guard.admit(scope["headers"])
             endpoint, captured = self._match(scope["method"], scope["path"])
             answer = await self._answer(endpoint, captured, scope, receive)
             if isinstance(answer, Stream):

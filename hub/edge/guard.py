@@ -1,15 +1,21 @@
-"""What is refused before a request is understood: a foreign Host or Origin, a body too large or
-nested too deeply."""
+"""What is refused before a request is understood: a foreign Host or Origin, more than one Host, a
+body too large or nested too deeply."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from starlette.types import Receive
 
 from hub.edge.nesting import nested_beyond
-from hub.errors import BodyTooLarge, ForeignHost, ForeignOrigin, NestedTooDeeply
+from hub.errors import (
+    BodyTooLarge,
+    ForeignHost,
+    ForeignOrigin,
+    MalformedRequest,
+    NestedTooDeeply,
+)
 
 LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 MAX_BODY_BYTES: Final = 4 * 1024 * 1024
@@ -45,8 +51,14 @@ class Guard:
         self._hosts = frozenset((*LOOPBACK, *hosts))
         self._verdicts: dict[bytes, bool] = {}
 
-    def admit(self, headers: Mapping[bytes, bytes]) -> None:
-        """Raise ``ForeignHost``, ``ForeignOrigin`` or ``BodyTooLarge`` before anything is read."""
+    def admit(self, raw: Collection[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+        """The headers by name, before anything is read. Raises ``MalformedRequest``,
+        ``ForeignHost``, ``ForeignOrigin`` and ``BodyTooLarge``."""
+        headers = dict(raw)
+        if len(headers) < len(raw) and sum(name == b"host" for name, _ in raw) > 1:
+            raise MalformedRequest(
+                "the request has more than one Host", hint="a proxy may have added its own"
+            )
         if not self._known(headers.get(b"host", b"")):
             raise ForeignHost(
                 "this hub does not answer to the name in Host",
@@ -61,6 +73,7 @@ class Guard:
         length = headers.get(b"content-length", b"")
         if length.isdigit() and (len(length) > LONGEST_LENGTH or int(length) > self.max_body_bytes):
             raise self._too_large()
+        return headers
 
     async def read(self, receive: Receive) -> bytes:
         """The whole body. Raises ``BodyTooLarge``, ``NestedTooDeeply`` and ``Disconnected``."""

@@ -46,7 +46,7 @@ class Pages:
             await send(message)
 
         try:
-            self._guard.admit(dict(scope["headers"]))
+            self._guard.admit(scope["headers"])
             page = self._route(scope)
             principal_of(scope).require(page.scope)
             await page.handle(scope, receive, send_as_page)

@@ -74,10 +74,9 @@ class McpHttp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request; nothing a client sends makes this raise."""
-        headers: dict[bytes, bytes] = dict(scope["headers"])
         method = scope["method"]
         try:
-            self._guard.admit(headers)
+            headers = self._guard.admit(scope["headers"])
             arrival = Arrival(scope, headers, await self._resolve(scope), receive, send)
             match method:
                 case "POST":

@@ -29,7 +29,7 @@ class LegacySse:
 
     def admit(self, scope: Scope) -> None:
         """Raise what the guard raises, and ``MethodNotAllowed``."""
-        self._guard.admit(dict(scope["headers"]))
+        self._guard.admit(scope["headers"])
         expected = "GET" if scope["path"].endswith("/sse") else "POST"
         if scope["method"] != expected:
             raise MethodNotAllowed(f"this path takes {expected}")

@@ -63,10 +63,12 @@ def error_in(response: httpx2.Response) -> Any:
         ({"origin": "https://evil.example"}, 403, "FOREIGN_ORIGIN"),
         ({"origin": "null"}, 403, "FOREIGN_ORIGIN"),
         ({"content-length": "9" * 5000}, 413, "BODY_TOO_LARGE"),
+        ([("host", "127.0.0.1"), ("host", "127.0.0.1")], 400, "MALFORMED_HTTP"),
+        ([("host", "evil.example"), ("host", "127.0.0.1")], 400, "MALFORMED_HTTP"),
     ],
 )
 async def test_every_route_refuses_foreigners(
-    rest: Rest, headers: dict[str, str], status: int, code: str
+    rest: Rest, headers: dict[str, str] | list[tuple[str, str]], status: int, code: str
 ) -> None:
     there = routes(rest)
     assert len(there) > 40
