@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from environments.environment import Environments
 from environments.errors import EnvhubError
@@ -24,7 +24,7 @@ from environments.sandbox.host import Sandbox, SandboxLimits
 from environments.sandbox.shares import on_behalf_of
 from hub.admission import Tenure
 from hub.api.rest import PREFIX, rest_api
-from hub.auth import KEY, LOCAL, Access, Demand, Nobody, Principal
+from hub.auth import KEY, LOCAL, Access, Demand, Nobody, Principal, admitted
 from hub.auth.gate import Gate
 from hub.auth.resource import WELL_KNOWN, Resource, limits_of
 from hub.auth.tokens import TokenFile, Tokens
@@ -149,7 +149,7 @@ class App:
         )
         rest = rest_api(hub.groups, version=VERSION, guard=guard)
         mcp = McpRoutes(hub.episodes, hub.seats, secret=hub.secret, guard=guard)
-        pages = Pages(page_routes(hub), guard)
+        pages = Pages(page_routes(hub), guard, hub.metrics.fault)
         self._gate = hub.gate
         self._metrics = hub.metrics
         self._mounts = (
@@ -172,12 +172,15 @@ class App:
             scope[KEY] = LOCAL
             await mount.app(scope, receive, send)
             return
-        principal = scope[KEY] = await self._bearer(scope)
+        if self._gate.issuer is not None:
+            send = _pointing(self._gate.issuer.resource, path, send)
+        scope[KEY] = await self._bearer(scope)
         try:
-            principal.require(mount.scope)
+            principal = admitted(scope, mount.scope, self._metrics.fault)
         except EnvhubError as error:
-            self._metrics.fault(error.kind, error.code)
-            await self._refuse(mount, error, path, send)
+            mcp = mount.scope == SCOPE
+            body = encode_error(None, error_of(error)) if mcp else error_json(body_of(error))
+            await send_body(send, status_of(error), body, headers_of(error))
             return
         receive = self._gate.receiving(principal, receive)
         if principal.quota.weighs:
@@ -196,18 +199,20 @@ class App:
         except EnvhubError as error:  # what is public is answered all the same
             return Nobody(error)
 
-    async def _refuse(self, mount: Mount, error: EnvhubError, path: str, send: Send) -> None:
-        headers = headers_of(error)
-        body = error_json(body_of(error))
-        if mount.scope == SCOPE:
-            body = encode_error(None, error_of(error))
-            if self._gate.issuer is not None:
-                where = self._gate.issuer.resource.metadata_url(path)
-                more = f', resource_metadata="{where}"'.encode()
-                headers = tuple(
-                    (name, value + more if name == CHALLENGE else value) for name, value in headers
-                )
-        await send_body(send, status_of(error), body, headers)
+
+def _pointing(resource: Resource, path: str, send: Send) -> Send:
+    """``send`` that says with each challenge where tokens come from (RFC 9728, 5.1)."""
+
+    async def send_pointing(message: Message) -> None:
+        if message["type"] == "http.response.start" and message["status"] in (401, 403):
+            more = f', resource_metadata="{resource.metadata_url(path)}"'.encode()
+            message["headers"] = [
+                (name, value + more if name == CHALLENGE else value)
+                for name, value in message["headers"]
+            ]
+        await send(message)
+
+    return send_pointing
 
 
 def page_routes(hub: Hub) -> list[Page]:

@@ -37,7 +37,7 @@ def rest_api(context: Groups, *, version: str, guard: Guard) -> Api:
         summary="This description",
     )
     tables.append((lambda _: None, (describes,)))
-    return Api(PREFIX, tables, guard=guard)
+    return Api(PREFIX, tables, guard=guard, count=context.episodes.metrics.fault)
 
 
 def tables_of(context: Groups) -> Iterator[Table]:

@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from environments.errors import EnvhubError
 from hub.api.streaming import Stream, Streams, Text
-from hub.auth import Access, Demand, Principal, principal_of
+from hub.auth import Access, Demand, Principal, admitted
 from hub.edge.answers import JSON, error_json, headers_of, send_body
 from hub.edge.guard import Disconnected, Guard
 from hub.errors import (
@@ -88,11 +88,19 @@ Table = tuple[Context, Iterable[Route]]
 
 class Api:
     """The ASGI application of tables of routes below ``prefix``, each with what its handlers are
-    called with first."""
+    called with first; ``count`` hears of whom they refused."""
 
-    def __init__(self, prefix: str, tables: Iterable[Table], *, guard: Guard) -> None:
+    def __init__(
+        self,
+        prefix: str,
+        tables: Iterable[Table],
+        *,
+        guard: Guard,
+        count: Callable[[str, str], None],
+    ) -> None:
         self.prefix = prefix
         self._guard = guard
+        self._count = count
         self._root = _Node()
         self._streams = Streams()
         self._access: list[Access] = []
@@ -174,8 +182,8 @@ class Api:
     async def _answer(
         self, endpoint: _Endpoint, captured: list[str], scope: Scope, receive: Receive
     ) -> Any:
-        route, principal = endpoint.route, principal_of(scope)
-        principal.require(route.scope)
+        route = endpoint.route
+        principal = admitted(scope, route.scope, self._count)
         values: list[Any] = [endpoint.context(principal), *captured]
         if route.headers:
             values.append(dict(scope["headers"]))

@@ -9,6 +9,7 @@ from hub.auth.principal import (
     Demand,
     Nobody,
     Principal,
+    admitted,
     principal_of,
 )
 
@@ -21,5 +22,6 @@ __all__ = [
     "Demand",
     "Nobody",
     "Principal",
+    "admitted",
     "principal_of",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any, Final, Literal, get_args
 
 import msgspec
@@ -120,6 +120,18 @@ class Access(msgspec.Struct, frozen=True, array_like=True):
 def principal_of(scope: Any) -> Principal:
     """Who sends the request of this ASGI scope. An edge that attached nobody is a bug."""
     principal: Principal = scope[KEY]
+    return principal
+
+
+def admitted(scope: Any, demand: Demand, count: Callable[[str, str], None]) -> Principal:
+    """Who sends the request of this ASGI scope. Raises what ``require`` does; ``count`` is told the
+    kind and the code of that."""
+    principal = principal_of(scope)
+    try:
+        principal.require(demand)
+    except EnvhubError as error:
+        count(error.kind, error.code)
+        raise
     return principal
 
 

@@ -10,7 +10,7 @@ from starlette.routing import Match, Route
 from starlette.types import Message, Receive, Scope, Send
 
 from environments.errors import EnvhubError
-from hub.auth import Access, Demand, principal_of
+from hub.auth import Access, Demand, admitted
 from hub.edge.answers import JSON, PAGE, error_json, headers_of
 from hub.edge.guard import Guard
 from hub.errors import MethodNotAllowed, UnknownRoute, body_of, status_of
@@ -29,11 +29,15 @@ class Page(Route):
 
 
 class Pages:
-    """The ASGI application of a few routes. Errors of theirs become answers here."""
+    """The ASGI application of a few routes. Errors of theirs become answers here; ``count`` hears
+    of whom they refused."""
 
-    def __init__(self, routes: Sequence[Page], guard: Guard) -> None:
+    def __init__(
+        self, routes: Sequence[Page], guard: Guard, count: Callable[[str, str], None]
+    ) -> None:
         self._routes = routes
         self._guard = guard
+        self._count = count
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = False
@@ -48,7 +52,7 @@ class Pages:
         try:
             self._guard.admit(scope["headers"])
             page = self._route(scope)
-            principal_of(scope).require(page.scope)
+            admitted(scope, page.scope, self._count)
             await page.handle(scope, receive, send_as_page)
         except Exception as error:
             told = body_of(error)

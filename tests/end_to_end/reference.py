@@ -90,7 +90,7 @@ def scopes() -> Iterator[tuple[str, str]]:
         for _, routes in tables_of(nothing)
         for route in routes
     ]
-    found = [*rest, *ACCESS, *Pages(page_routes(nothing), nothing).access]
+    found = [*rest, *ACCESS, *Pages(page_routes(nothing), nothing, nothing).access]
     for scope in ("public", "any", *SCOPES):
         for each in found:
             if each.scope == scope:

@@ -18,6 +18,7 @@ from hub.edge.guard import Guard
 from hub.edge.nesting import nested_beyond
 from hub.edge.pages import Pages
 from hub.errors import body_of
+from hub.telemetry import Metrics
 from tests.hub.conftest import Rest
 
 pytestmark = pytest.mark.anyio
@@ -157,7 +158,7 @@ def test_no_client_learns_where_something_lies(kind: type[PackInvalid], tmp_path
 
 
 async def test_pages_know_their_verbs() -> None:
-    nothing = httpx2.ASGITransport(Pages([], Guard()))
+    nothing = httpx2.ASGITransport(Pages([], Guard(), Metrics().fault))
     async with httpx2.AsyncClient(transport=nothing, base_url="http://localhost") as client:
         assert (await client.get("/")).json()["error"]["code"] == "UNKNOWN_ROUTE"
 

@@ -409,3 +409,24 @@ async def test_an_admin_sees_everybodys(bearer: Bearer) -> None:
     forked = fork["results"][0]["episode"]["id"]
     assert (await ann.ask("GET", f"/v1/episodes/{forked}")).status == 200, "it is still ann's"
     assert b"envhub_live_episodes" in (await root.ask("GET", "/metrics")).body
+
+
+@pytest.mark.parametrize("path", ["/v1/groups", "/metrics", "/environments/shop/mcp"])
+async def test_who_is_refused_is_counted_wherever_it_was(
+    app: App, bearer: Bearer, guarded: Hub, path: str
+) -> None:
+    def counted() -> dict[str, float]:
+        return {
+            code: guarded.metrics.registry.get_sample_value(
+                "envhub_faults_total", {"kind": "agent", "code": code}
+            )
+            or 0
+            for code in ("TOKEN_MISSING", "UNAUTHENTICATED", "SCOPE_MISSING")
+        }
+
+    before = counted()
+    lacking = bearer("roller", "rollout")
+    for asking in (Asking(app), Asking(app, "no token"), lacking):
+        assert (await asking.ask("GET", path)).status in (401, 403)
+    assert (await Asking(app).ask("GET", "/healthz")).status == 200
+    assert counted() == {code: count + 1 for code, count in before.items()}
