@@ -48,9 +48,10 @@ async def show_group(groups: OwnGroups, id: str) -> GroupDetail:
     )
 
 
-async def close_group(groups: OwnGroups, id: str, body: Empty) -> GroupDetail:
-    await groups.close(await groups.get(id))
-    return await show_group(groups, id)
+async def close_group(groups: OwnGroups, id: str, body: Empty) -> GroupInfo:
+    group = await groups.get(id)
+    await groups.close(group)
+    return await _info(groups, group)
 
 
 async def _info(groups: OwnGroups, group: Group) -> GroupInfo:
@@ -118,7 +119,7 @@ ROUTES = (
         scope="rollout",
         handler=close_group,
         request=Empty,
-        response=GroupDetail,
+        response=GroupInfo,
         summary="Close every member; closing twice is fine",
     ),
 )

@@ -190,9 +190,9 @@ def show_group(group: str) -> Ask[training.GroupDetail]:
     return Ask(method="GET", path=_path("groups", group), answer=training.GroupDetail)
 
 
-def close_group(group: str) -> Ask[training.GroupDetail]:
+def close_group(group: str) -> Ask[training.GroupInfo]:
     path = _path("groups", group, "close")
-    return Ask(method="POST", path=path, body=wire.Empty(), answer=training.GroupDetail)
+    return Ask(method="POST", path=path, body=wire.Empty(), answer=training.GroupInfo)
 
 
 def keep_schedule(
