@@ -22,11 +22,13 @@ from environments.sampling import (
     SamplerState,
     candidates_of,
 )
-from hub.errors import UnknownSampler, UnknownSchedule
+from hub.errors import TooManyKept, UnknownSampler, UnknownSchedule
 from hub.ledger import Records
 from hub.wire import Terms
 
 SCHEDULES, SAMPLERS, STATES = "schedule", "sampler", "sampler-state"
+MAX_KEPT = 1000
+"""Schedules a tenant may keep, and samplers."""
 
 T = TypeVar("T")
 
@@ -94,11 +96,14 @@ class Curriculum:
     # Horizons --------------------------------------------------------------------------------
 
     async def keep_schedule(self, name: str, schedule: HorizonSchedule) -> Course:
-        """Make or replace a schedule; how far training has come stays."""
-        known = await self._kept(SCHEDULES, name, Course)
-        course = Course(schedule=schedule, training_step=known.training_step if known else 0)
-        await self._keep(SCHEDULES, name, course)
-        return course
+        """Make or replace a schedule; how far training has come stays. Raises ``TooManyKept``."""
+        async with self._all.lock:
+            known = await self._kept(SCHEDULES, name, Course)
+            if known is None:
+                await self._require_room(SCHEDULES)
+            course = Course(schedule=schedule, training_step=known.training_step if known else 0)
+            await self._keep(SCHEDULES, name, course)
+            return course
 
     async def schedule(self, name: str) -> Course:
         """Raises ``UnknownSchedule``."""
@@ -141,10 +146,12 @@ class Curriculum:
     async def keep_sampler(self, name: str, spec: SamplerSpec) -> Drawn:
         """Make or replace a sampler. Its outcomes stay; its order begins anew if it has changed.
 
-        Raises ``NothingToSample``.
+        Raises ``NothingToSample`` and ``TooManyKept``.
         """
         async with self._all.lock:
             known = await self._kept(SAMPLERS, name, SamplerSpec)
+            if known is None:
+                await self._require_room(SAMPLERS)
             state = await self._kept(STATES, name, SamplerState)
             if state is not None and known != spec:
                 state = SamplerState(outcomes=state.outcomes)
@@ -201,6 +208,14 @@ class Curriculum:
 
     # The ledger ------------------------------------------------------------------------------
 
+    async def _require_room(self, kind: str) -> None:
+        kept = await self._all.ledger.documents(kind, self._tenant, limit=MAX_KEPT)
+        if len(kept) >= MAX_KEPT:
+            raise TooManyKept(
+                f"there are {len(kept)} {kind}s, as many as one tenant may keep",
+                hint=f"DELETE /v1/{kind}s/{{name}} forgets one",
+            )
+
     async def _keep(self, kind: str, name: str, value: object) -> None:
         await self._all.ledger.keep(kind, name, msgspec.json.encode(value), self._tenant)
 
@@ -209,7 +224,7 @@ class Curriculum:
         return None if body is None else msgspec.json.decode(body, type=of)
 
     async def _list(self, kind: str, of: type[T]) -> list[tuple[str, T]]:
-        found = await self._all.ledger.documents(kind, self._tenant)
+        found = await self._all.ledger.documents(kind, self._tenant, limit=MAX_KEPT)
         return [(name, msgspec.json.decode(body, type=of)) for name, body in found]
 
 

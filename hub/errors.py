@@ -67,6 +67,12 @@ class UnknownSampler(AgentError):
     code = "UNKNOWN_SAMPLER"
 
 
+class TooManyKept(AgentError):
+    """A tenant keeps as many horizon schedules, or as many task samplers, as it may."""
+
+    code = "TOO_MANY_KEPT"
+
+
 class MalformedBody(AgentError):
     """The body is not JSON; the message names the byte."""
 
@@ -258,6 +264,7 @@ STATUS: dict[type[Exception], int] = {
     EpisodeClosed: 409,
     CallKeyReused: 409,
     KeyReused: 409,
+    TooManyKept: 409,
     EnvironmentChanged: 409,
     RequestTimedOut: 408,
     EpisodeGone: 410,

@@ -21,6 +21,8 @@ MAX_BATCH = 1024
 """The most entries of one batch request."""
 Steps = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
 TrainingStep = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+MAX_KEY = 128
+"""Characters of an idempotency key."""
 LeaseSeconds = Annotated[float, msgspec.Meta(gt=0, le=7 * 86_400)]
 
 
@@ -153,7 +155,7 @@ class Terms(Request, frozen=True, kw_only=True):
     """Without any contact for so long it is parked; by default as the hub is set."""
     wait_seconds: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 0
     """How long to queue for room where the hub is full, before the answer is 429."""
-    key: Annotated[str, msgspec.Meta(min_length=8, max_length=128)] | None = None
+    key: Annotated[str, msgspec.Meta(min_length=8, max_length=MAX_KEY)] | None = None
     """Idempotency: whoever asks again with the same key is given what was begun the first time."""
 
 
@@ -233,7 +235,7 @@ class EpisodeResults(Response, frozen=True, kw_only=True):
 class CallTool(Request, frozen=True, kw_only=True):
     tool: str
     arguments: dict[str, Any] = {}
-    call_key: str | None = None
+    call_key: Annotated[str, msgspec.Meta(max_length=MAX_KEY)] | None = None
     """Idempotency: a call with a key that was seen before answers with the recorded step."""
 
 

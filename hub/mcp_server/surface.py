@@ -12,8 +12,9 @@ from mcp.shared.inbound import x_mcp_header_map
 
 from environments.spec import ToolSpec
 from environments.trajectory import Step
+from hub.errors import InvalidRequest
 from hub.mcp_server.jsonrpc import Params, method_not_found
-from hub.wire import ErrorBody
+from hub.wire import MAX_KEY, ErrorBody
 
 CALL_KEY: Final = "envhub/call_key"
 """``_meta`` key of a call's idempotency key: a retry with it answers the recorded step."""
@@ -129,8 +130,13 @@ class CallContext:
 
     @property
     def call_key(self) -> str | None:
+        """Raises ``InvalidRequest`` for one that is longer than any may be."""
         key = self.meta.get(CALL_KEY)
-        return key if isinstance(key, str) else None
+        if not isinstance(key, str):
+            return None
+        if len(key) > MAX_KEY:
+            raise InvalidRequest(f"_meta {CALL_KEY} has more than {MAX_KEY} characters")
+        return key
 
     @property
     def wants_progress(self) -> bool:

@@ -294,7 +294,7 @@ async def take_step(
     """Call a tool of an episode; what the agent or the pack did wrong is the answer.
 
     A step that has begun ends, whatever becomes of its client: only the waiting is cancelled.
-    Raises ``UnknownTool`` and ``InfrastructureFault``.
+    Raises ``UnknownTool``, ``InvalidRequest`` and ``InfrastructureFault``.
     """
     step = call(episode, name, arguments, context.call_key)
     try:

@@ -174,7 +174,11 @@ async def test_a_call_key_makes_a_retry_harmless(rest: Rest, episode: dict[str, 
     assert await rest.ask("POST", f"{path}/call", keyed) == first
     error = await rest.fails("POST", f"{path}/call", {**CUP, "call_key": "turn-1"}, status=409)
     assert error["code"] == "CALL_KEY_REUSED"
+    endless = {**BUY, "call_key": "k" * 129}
+    error = await rest.fails("POST", f"{path}/call", endless, status=422)
+    assert error["details"]["field"] == "call_key"
     assert (await rest.ask("GET", path))["steps"] == 1
+    await rest.ask("POST", f"{path}/call", {**BUY, "call_key": "k" * 128})
 
 
 # --- what goes wrong -------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from hub import curriculum
 from hub.app import App, Hub
 from hub.settings import Settings
 from tests.hub.conftest import PACKS, Rest
@@ -54,6 +55,24 @@ async def test_an_episode_gets_the_horizon_of_its_training_step(rest: Rest) -> N
     assert await horizon(rest, schedule="scaling", horizon=3) == 3, "a horizon of one's own wins"
     again = await rest.ask("PUT", "/v1/schedules/scaling", {"fixed": 4})
     assert (again["horizon"], again["training_step"]) == (4, 250)
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"), [("schedules", {"fixed": 4}), ("samplers", {"kind": "uniform"})]
+)
+async def test_a_tenant_keeps_so_many_and_no_more(
+    rest: Rest, monkeypatch: pytest.MonkeyPatch, kind: str, body: dict[str, Any]
+) -> None:
+    before = len((await rest.ask("GET", f"/v1/{kind}"))[kind])
+    monkeypatch.setattr(curriculum, "MAX_KEPT", before + 2)
+    for name in ("first-kept", "second-kept", "first-kept"):
+        await rest.ask("PUT", f"/v1/{kind}/{name}", body)
+    error = await rest.fails("PUT", f"/v1/{kind}/third-kept", body, status=409)
+    assert (error["code"], error["kind"]) == ("TOO_MANY_KEPT", "agent")
+    await rest.fails("GET", f"/v1/{kind}/third-kept", status=404)
+    await rest.ask("DELETE", f"/v1/{kind}/first-kept")
+    await rest.ask("PUT", f"/v1/{kind}/third-kept", body)
+    await rest.fails("PUT", f"/v1/{kind}/first-kept", body, status=409)
 
 
 async def test_truncation_is_not_termination(rest: Rest) -> None:

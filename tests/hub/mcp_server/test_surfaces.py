@@ -154,6 +154,10 @@ async def test_a_call_key_makes_a_retry_harmless(hub_url: str, episode_id: str) 
         assert await stock(client) == 10
         other = await client.call_tool("order", {"sku": "CUP-01", "quantity": 1}, meta=key)
         assert error_of(other)["code"] == "CALL_KEY_REUSED"
+        with pytest.raises(MCPError, match="has more than 128 characters") as raised:
+            await client.call_tool("order", ORDER, meta={"envhub/call_key": "k" * 129})
+        assert raised.value.error.code == types.INVALID_PARAMS
+        assert await stock(client) == 10
 
 
 async def test_the_horizon_and_the_end_are_errors_of_the_agent(hub: Hub, hub_url: str) -> None:
