@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from environments.check.altered import dropped_writes, extra_reads
@@ -13,7 +13,14 @@ from environments.check.oracles import doing_nothing, judge_oracles, replays
 from environments.check.probing import Probe, broken_tools, judge, probe
 from environments.check.randomly import random_runs, replays_at_random
 from environments.check.report import CheckReport, Finding
-from environments.check.runs import oracle_plan, play, side_by_side
+from environments.check.runs import (
+    Run,
+    oracle_plan,
+    play,
+    side_by_side,
+    tables_changed,
+    tools_called,
+)
 from environments.check.strays import stray_changes
 from environments.environment import Environment
 from environments.sandbox.host import Sandbox
@@ -53,18 +60,22 @@ async def try_gates(
     started = time.perf_counter()
     findings = Findings(told)
     environment = await load(path, store, sandbox, findings, judge)
+    runs: Sequence[Run] = ()
     if environment is not None:
-        await _play(environment, findings)
+        runs = await _play(environment, findings)
     return CheckReport(
         path=path,
         environment=environment.name if environment else path.name,
         digest=environment.digest if environment else "",
         findings=tuple(findings),
         seconds=round(time.perf_counter() - started, 3),
+        tools_called=tuple(sorted(tools_called(runs))),
+        tables_changed=tuple(sorted(tables_changed(runs))),
     )
 
 
-async def _play(environment: Environment, findings: Findings) -> None:
+async def _play(environment: Environment, findings: Findings) -> Sequence[Run]:
+    """The runs of the oracles as they stand."""
     tasks = list(environment.pack.tasks.values())
     runs = await side_by_side(
         tasks, lambda task: play(environment, task, oracle_plan(task), task.answer)
@@ -91,3 +102,4 @@ async def _play(environment: Environment, findings: Findings) -> None:
         findings.append(await gate())
     findings.append(coverage(environment, runs))
     findings.append(alike(tasks))
+    return runs

@@ -8,7 +8,7 @@ from typing import Final
 
 from environments.assertions.values import norm
 from environments.check.report import Finding, finding
-from environments.check.runs import Run
+from environments.check.runs import Run, tables_changed, tools_called
 from environments.environment import WAIT, Environment
 from environments.spec import Task
 
@@ -19,8 +19,7 @@ _LOOKED_BACK: Final = 200
 
 def coverage(environment: Environment, runs: Sequence[Run]) -> Finding:
     """Which tools no oracle calls and which tables none of them changes."""
-    called = {step.tool for run in runs for step in run.steps}
-    changed = {table for run in runs for table in run.changes.tables}
+    called, changed = tools_called(runs), tables_changed(runs)
     tools = [name for name in environment.tools if name not in called and name != WAIT]
     tables = [name for name in environment.tables if name not in changed]
     problems = [f"tools no oracle calls: {', '.join(tools)}"] if tools else []

@@ -33,6 +33,10 @@ class CheckReport(msgspec.Struct, frozen=True):
     digest: str
     findings: tuple[Finding, ...]
     seconds: float
+    tools_called: tuple[str, ...] = ()
+    """By some oracle, in the order of their names; empty for a lint."""
+    tables_changed: tuple[str, ...] = ()
+    """By some oracle, in the order of their names; empty for a lint."""
     cached: bool = False
     """Whether it was found before, on the same pack by the same gates."""
 

@@ -62,6 +62,14 @@ class Run:
         ]
 
 
+def tools_called(runs: Iterable[Run]) -> set[str]:
+    return {step.tool for run in runs for step in run.steps}
+
+
+def tables_changed(runs: Iterable[Run]) -> set[str]:
+    return {table for run in runs for table in run.changes.tables}
+
+
 def oracle_plan(task: Task) -> Plan:
     return tuple(enumerate(task.oracle))
 

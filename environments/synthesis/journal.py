@@ -6,17 +6,17 @@ the environment was made.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 import msgspec
 
 from environments.errors import AgentError
+from environments.synthesis.makeup import Makeup
 from environments.trajectory import Record
 
 RECORD: Final = "record.jsonl"
-DIVERSITY: Final = "diversity.json"
 ON_TASKS: Final = frozenset({"tasks", "oracle", "verifier", "check"})
 """Stages that count tasks."""
 
@@ -60,15 +60,6 @@ class StageOutcome(Record, frozen=True, kw_only=True):
     rejected: tuple[Rejection, ...] = ()
 
 
-class Gate(Record, frozen=True, kw_only=True):
-    """What one gate of the check found."""
-
-    name: str
-    passed: bool
-    hard: bool
-    detail: str = ""
-
-
 class EnvironmentRecord(Record, frozen=True, kw_only=True):
     """What became of one environment."""
 
@@ -82,39 +73,8 @@ class EnvironmentRecord(Record, frozen=True, kw_only=True):
     """Of the pack, where there is one."""
     stages: tuple[StageOutcome, ...] = ()
     """In the order in which they were gone through."""
-    tables: int = 0
-    tools: int = 0
-    rows: int = 0
-    """In its initial database."""
-    tasks: int = 0
-    difficulties: Mapping[str, int] = msgspec.field(default_factory=dict)
-    """How many of its tasks have which difficulty."""
-    tools_called: int | None = None
-    """How many tools some oracle calls, where that is known."""
-    tables_changed: int | None = None
-    """How many tables some oracle changes, where that is known."""
-    gates: tuple[Gate, ...] = ()
-
-
-class Alike(Record, frozen=True, kw_only=True):
-    """Two environments that are nearly the same, all names erased."""
-
-    one: str
-    other: str
-    similarity: float
-    """From 0 to 1."""
-
-
-class Diversity(Record, frozen=True, kw_only=True):
-    """``diversity.json``, where somebody measured it: how different the environments are."""
-
-    schemas: int
-    """Distinct schemas, all names erased."""
-    nearest: tuple[float, ...] = ()
-    """How similar each environment is to the one it is most like."""
-    duplicates: tuple[Alike, ...] = ()
-    same_tasks: float = 0.0
-    """The share of tasks whose oracle has the shape of another one's in its environment."""
+    makeup: Makeup = Makeup()
+    """Of the pack, where there is one."""
 
 
 def write_record(folder: Path, records: Iterable[EnvironmentRecord]) -> Path:

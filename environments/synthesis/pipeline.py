@@ -244,14 +244,7 @@ def _passed(record: EnvironmentRecord, checked: Checked) -> EnvironmentRecord:
         record,
         outcome="passed",
         digest=checked.digest,
-        tables=checked.tables,
-        tools=checked.tools,
-        rows=checked.rows,
-        tasks=len(checked.tasks),
-        difficulties=checked.difficulties,
-        tools_called=checked.tools_called,
-        tables_changed=checked.tables_changed,
-        gates=checked.gates,
+        makeup=checked.makeup,
     )
 
 

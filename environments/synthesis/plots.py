@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from environments.errors import InfrastructureFault
-from environments.synthesis.journal import Diversity, EnvironmentRecord, Funnel
+from environments.synthesis.diversity import Diversity
+from environments.synthesis.journal import EnvironmentRecord, Funnel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +34,7 @@ class PlotsUnavailable(InfrastructureFault):
 
 
 def plots(
-    records: Sequence[EnvironmentRecord], stages: Sequence[Funnel], diversity: Diversity | None
+    records: Sequence[EnvironmentRecord], stages: Sequence[Funnel], diversity: Diversity
 ) -> list[str]:
     """The funnel, the difficulties, and where there are several environments how large they are.
 
@@ -45,9 +46,9 @@ def plots(
         drawn.append(_svg("difficulty", lambda axes: _difficulties(axes, passed)))
     if len(passed) > 1:
         for what in ("tables", "tools", "rows", "tasks"):
-            values = [getattr(record, what) for record in passed]
+            values = [getattr(record.makeup, what) for record in passed]
             drawn.append(_histogram(what, values, _bins(values), f"{what} of an environment"))
-    if diversity is not None and diversity.nearest:
+    if diversity.nearest:
         title = "similarity to the nearest environment"
         twentieths = [step / 20 for step in range(21)]
         drawn.append(_histogram("nearest", diversity.nearest, twentieths, title))
@@ -86,7 +87,7 @@ def _funnel(axes: Axes, stages: Sequence[Funnel]) -> None:
 def _difficulties(axes: Axes, records: Sequence[EnvironmentRecord]) -> None:
     found: Counter[str] = Counter()
     for record in records:
-        found.update(record.difficulties)
+        found.update(record.makeup.difficulties)
     axes.bar(_DIFFICULTIES, [found[name] for name in _DIFFICULTIES], color=_DARK)
     axes.yaxis.set_major_locator(_whole())
     axes.set_title("tasks by difficulty")

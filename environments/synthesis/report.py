@@ -1,6 +1,6 @@
 """The report of a run, as Markdown and as one HTML file without any other resource.
 
-It is made of the run's record, what its answers cost, and its diversity where that was measured.
+It is made of the run's record and of what its answers cost.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from environments.llm import Usage
+from environments.synthesis.diversity import Diversity, diversity
 from environments.synthesis.journal import (
-    DIVERSITY,
     ON_TASKS,
-    Diversity,
     EnvironmentRecord,
     Funnel,
     Repair,
@@ -31,6 +30,7 @@ MARKDOWN: Final = "report.md"
 HTML: Final = "report.html"
 _LONGEST_REASON: Final = 300
 _LONGEST_KIND: Final = 80
+_MOST_ALIKE: Final = 20
 _NAMED: Final = re.compile(r"\{.*|'[^']*'|\"[^\"]*\"|\d[\w.-]*")
 _STYLE: Final = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #1d2733; max-width: 72rem; margin: 2rem auto;
@@ -73,9 +73,10 @@ def write_report(folder: Path, name: str = "") -> Path:
     from environments.synthesis.plots import plots
 
     records = list(read_record(folder))
-    diversity = _diversity(folder)
-    sections = list(_sections(records, _spent(folder), diversity))
-    figures = plots(records, funnel(records), diversity)
+    passed = [record for record in records if record.outcome == "passed"]
+    found = diversity([(record.name, record.makeup) for record in passed])
+    sections = list(_sections(records, _spent(folder), found))
+    figures = plots(records, funnel(records), found)
     name = name or folder.name
     _write(folder / MARKDOWN, _markdown(name, sections))
     path = folder / HTML
@@ -87,14 +88,14 @@ def write_report(folder: Path, name: str = "") -> Path:
 
 
 def _sections(
-    records: Sequence[EnvironmentRecord], spent: Sequence[Spent], diversity: Diversity | None
+    records: Sequence[EnvironmentRecord], spent: Sequence[Spent], found: Diversity
 ) -> Iterator[Section]:
     yield Section("In short", table=Table(("", ""), list(_short(records, spent))))
     yield Section("Stages", table=Table(_FUNNEL, list(map(_stage, funnel(records)))))
     passed = [record for record in records if record.outcome == "passed"]
     yield Section("Environments", table=Table(_ENVIRONMENT, [_row(one) for one in passed]))
-    if diversity is not None:
-        yield _diverse(diversity)
+    if found.environments > 1:
+        yield _diverse(found)
     if gates := _gates(passed):
         yield Section("Gates", table=Table(("gate", "passed", "noted or failed"), gates))
     lost = [
@@ -140,7 +141,7 @@ def _short(
     yield "environments that pass", outcomes["passed"]
     yield "given up", outcomes["rejected"]
     yield "not finished", outcomes["unfinished"]
-    yield "tasks", sum(record.tasks for record in records)
+    yield "tasks", sum(one.makeup.tasks for one in records if one.outcome == "passed")
     yield "repairs", sum(len(stage.repairs) for one in records for stage in one.stages)
     if spent:
         usage = sum((one.usage for one in spent), Usage())
@@ -151,43 +152,39 @@ def _short(
 
 
 def _row(one: EnvironmentRecord) -> Sequence[object]:
-    difficulties = ", ".join(f"{count} {name}" for name, count in one.difficulties.items())
+    makeup = one.makeup
+    difficulties = ", ".join(f"{count} {name}" for name, count in makeup.difficulties.items())
     return (
         one.name,
         one.domain,
-        one.tables,
-        one.tools,
-        one.rows,
-        one.tasks,
+        makeup.tables,
+        makeup.tools,
+        makeup.rows,
+        makeup.tasks,
         difficulties,
-        _share(one.tools_called, one.tools),
-        _share(one.tables_changed, one.tables),
+        f"{makeup.tools_called} of {makeup.tools}",
+        f"{makeup.tables_changed} of {makeup.tables}",
         sum(len(stage.repairs) for stage in one.stages),
     )
 
 
-def _share(some: int | None, every: int) -> str:
-    return "" if some is None else f"{some} of {every}"
-
-
 def _gates(records: Sequence[EnvironmentRecord]) -> list[Sequence[object]]:
-    names = dict.fromkeys(gate.name for one in records for gate in one.gates)
-    rows: list[Sequence[object]] = []
-    for name in names:
-        found = [gate.passed for one in records for gate in one.gates if gate.name == name]
-        rows.append((name, sum(found), len(found) - sum(found)))
-    return rows
+    every = [gate for one in records for gate in one.makeup.gates]
+    passed = Counter(gate.name for gate in every if gate.passed)
+    found = Counter(gate.name for gate in every)
+    return [(name, passed[name], found[name] - passed[name]) for name in found]
 
 
-def _diverse(diversity: Diversity) -> Section:
+def _diverse(found: Diversity) -> Section:
     rows: list[Sequence[object]] = [
-        ("distinct schemas, names erased", diversity.schemas),
-        ("environments much like another", len(diversity.duplicates)),
-        ("tasks with the oracle shape of another", f"{diversity.same_tasks:.1%}"),
+        ("distinct schemas, names erased", found.schemas),
+        ("environments much like an earlier one", len(found.duplicates)),
+        ("tasks with the oracle shape of another", f"{found.same_shape} of {found.tasks}"),
+        ("distinct instructions", found.instructions),
+        ("first words of instructions", found.openings),
     ]
-    rows += [
-        (f"{one.one} and {one.other}", f"{one.similarity:.2f}") for one in diversity.duplicates[:20]
-    ]
+    shown = found.duplicates[:_MOST_ALIKE]
+    rows += [(f"{one.one} and {one.other}", f"{one.similarity:.2f}") for one in shown]
     return Section("Diversity", table=Table(("", ""), rows))
 
 
@@ -285,13 +282,6 @@ def _spent(folder: Path) -> list[Spent]:
     path = folder / SPENDING
     lines = path.read_bytes().splitlines() if path.is_file() else []
     return [msgspec.json.decode(line, type=Spent) for line in lines]
-
-
-def _diversity(folder: Path) -> Diversity | None:
-    path = folder / DIVERSITY
-    if not path.is_file():
-        return None
-    return msgspec.json.decode(path.read_bytes(), type=Diversity)
 
 
 def _write(path: Path, text: str) -> None:

@@ -259,6 +259,7 @@ def _report(work: _Work, spending: Spending) -> None:
 
 
 def _row(one: EnvironmentRecord) -> Sequence[str]:
-    sizes = (one.tables, one.tools, one.rows, one.tasks)
+    made = one.makeup
+    sizes = (made.tables, made.tools, made.rows, made.tasks)
     repairs = sum(len(stage.repairs) for stage in one.stages)
     return (one.name, one.outcome, *map(str, sizes), str(repairs), one.reason[:120])

@@ -136,7 +136,7 @@ def _from_blueprints(
 ) -> None:
     """Figures are written to .synth/ in the folder: report.json, and a page to look at."""
     from environments.synthesis.blueprints import blueprints
-    from environments.synthesis.offline.recorded import write_made
+    from environments.synthesis.journal import write_record
     from environments.synthesis.offline.running import NOTES, Request, report_of, synthesise
     from environments.synthesis.report import write_report
 
@@ -151,7 +151,7 @@ def _from_blueprints(
         every = synthesise(request, count, into, jobs, told)
     report = report_of(every)
     (into / NOTES / "report.json").write_bytes(msgspec.json.format(msgspec.json.encode(report)))
-    write_made(into / NOTES, every)
+    write_record(into / NOTES, [made.record for made in every])
     page = write_report(into / NOTES, into.resolve().name)
     median = report["median"]
     say(

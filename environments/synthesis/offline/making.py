@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-import sqlite3
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -20,12 +18,12 @@ from environments.errors import EnvhubError
 from environments.sandbox.host import Sandbox
 from environments.spec import Task
 from environments.synthesis.blueprint import Blueprint
-from environments.synthesis.offline.compose import Design, compose
-from environments.synthesis.offline.diversity import schema_parts, tool_parts
+from environments.synthesis.journal import EnvironmentRecord, Rejection, StageOutcome
+from environments.synthesis.makeup import Makeup, makeup_of
+from environments.synthesis.offline.compose import compose
 from environments.synthesis.offline.fabricate import fabricate
 from environments.synthesis.offline.render import render_schema, write_pack, write_tasks
 from environments.synthesis.offline.tasks import sample_tasks
-from environments.synthesis.walk import shape_of
 from snapshots import SnapshotStore
 
 _TASK: Final = re.compile(r"^task (\S+?)[: ]", re.MULTILINE)
@@ -47,17 +45,30 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
     """Why it was rejected."""
     dropped: int = 0
     """Tasks that failed a gate and were left out."""
-    tables: int = 0
-    tools: int = 0
-    rows: int = 0
-    difficulties: dict[str, int] = {}
-    shapes: tuple[str, ...] = ()
-    """Of each task's oracle."""
-    instructions: tuple[str, ...] = ()
-    schema: tuple[str, ...] = ()
-    signatures: tuple[str, ...] = ()
-    """The tables and the tools with all names erased."""
+    makeup: Makeup = Makeup()
     seconds: float = 0.0
+
+    @property
+    def record(self) -> EnvironmentRecord:
+        """What reports are made of."""
+        tasks = self.makeup.tasks
+        check = StageOutcome(
+            stage="check",
+            passed=self.passed,
+            into=tasks + self.dropped,
+            out_of=tasks if self.passed else 0,
+            seconds=self.seconds,
+            rejected=tuple(Rejection(what=self.name, reason=one) for one in self.problems),
+        )
+        return EnvironmentRecord(
+            name=self.name,
+            domain=self.domain,
+            outcome="passed" if self.passed else "rejected",
+            reason="; ".join(self.problems),
+            digest=self.digest,
+            stages=(StageOutcome(stage="compose", into=1, out_of=1), check),
+            makeup=self.makeup,
+        )
 
 
 class Bench:
@@ -86,7 +97,10 @@ class Bench:
             schema = render_schema(design)
             rows = fabricate(design, schema)
             write_pack(design, rows, schema, folder)
-            sampled = await self._tasks(design, rows, folder)
+            write_tasks([], folder)
+            environment = await self._opened(load_pack(folder))
+            sampled = await sample_tasks(design, rows, environment)
+            write_tasks(sampled, folder)
             report, tasks = await self._gates(folder, sampled)
         except EnvhubError as error:
             if error.kind == "infrastructure":
@@ -99,21 +113,14 @@ class Bench:
         if problems:
             shutil.rmtree(folder, ignore_errors=True)
         return msgspec.structs.replace(
-            _measured(made, design, rows, tasks),
+            made,
+            makeup=makeup_of(environment, tasks, report),
             passed=not problems,
             digest="" if problems else pack_digest(folder),
             problems=tuple(problems),
             dropped=len(sampled) - len(tasks),
             seconds=round(time.perf_counter() - started, 3),
         )
-
-    async def _tasks(self, design: Design, rows: sqlite3.Connection, folder: Path) -> list[Task]:
-        write_tasks([], folder)
-        pack = load_pack(folder)
-        environment = await self._opened(pack)
-        tasks = await sample_tasks(design, rows, environment)
-        write_tasks(tasks, folder)
-        return tasks
 
     async def _opened(self, pack: Pack) -> Environment:
         file = self.store.root / f"{pack.name}.building"
@@ -135,24 +142,3 @@ class Bench:
             write_tasks(tasks, folder)
             report = await try_gates(folder, self.store, self.sandbox)
         return report, tasks
-
-
-def _measured(made: Made, design: Design, rows: sqlite3.Connection, tasks: Sequence[Task]) -> Made:
-    counts = [
-        rows.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
-        for table in design.tables.values()
-    ]
-    difficulties: dict[str, int] = {}
-    for task in tasks:
-        difficulties[task.difficulty] = difficulties.get(task.difficulty, 0) + 1
-    return msgspec.structs.replace(
-        made,
-        tables=len(design.tables),
-        tools=len(design.tools),
-        rows=sum(counts),
-        difficulties=difficulties,
-        shapes=tuple(shape_of(task.oracle) for task in tasks),
-        instructions=tuple(task.instruction for task in tasks),
-        schema=schema_parts(design),
-        signatures=tool_parts(design),
-    )

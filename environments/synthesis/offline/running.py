@@ -19,7 +19,7 @@ from environments.errors import EnvhubError, InfrastructureFault
 from environments.sandbox.host import Sandbox, SandboxLimits
 from environments.synthesis.blueprint import Blueprint
 from environments.synthesis.blueprints import blueprints
-from environments.synthesis.offline.diversity import diversity
+from environments.synthesis.diversity import diversity
 from environments.synthesis.offline.fabricate import people
 from environments.synthesis.offline.making import Bench, Made
 from snapshots import SnapshotStore
@@ -93,18 +93,14 @@ def report_of(made: Sequence[Made]) -> dict[str, Any]:
         "rejected": {each.name: list(each.problems) for each in made if not each.passed},
         "domains": len({each.domain for each in passed}),
         "median": {
-            "tables": _median([each.tables for each in passed]),
-            "tools": _median([each.tools for each in passed]),
-            "rows": _median([each.rows for each in passed]),
-            "tasks": _median([len(each.shapes) for each in passed]),
+            what: _median([getattr(each.makeup, what) for each in passed])
+            for what in ("tables", "tools", "rows", "tasks")
         },
         "difficulties": {
-            level: sum(each.difficulties.get(level, 0) for each in passed)
+            level: sum(each.makeup.difficulties.get(level, 0) for each in passed)
             for level in ("easy", "medium", "hard", "expert")
         },
-        "diversity": diversity(
-            [(each.schema, each.signatures, each.shapes, each.instructions) for each in passed]
-        ),
+        "diversity": msgspec.to_builtins(diversity([(each.name, each.makeup) for each in passed])),
         "seconds": round(sum(each.seconds for each in made), 1),
     }
 

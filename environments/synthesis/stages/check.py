@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
@@ -16,10 +15,9 @@ from typing import Final
 from environments.catalogue import pack_digest
 from environments.check.gate import try_gates
 from environments.check.report import CheckReport, Finding
-from environments.check.runs import oracle_plan, play
-from environments.synthesis.journal import Gate, Rejection, Repair
+from environments.synthesis.journal import Rejection, Repair
+from environments.synthesis.makeup import makeup_of
 from environments.synthesis.prompts import prompt
-from environments.synthesis.stages.describe import row_counts
 from environments.synthesis.stages.shapes import Checked, Judged
 from environments.synthesis.stages.stage import (
     Bench,
@@ -63,7 +61,9 @@ async def make(bench: Bench) -> Product:
         if not judged.tasks:
             raise NotMade(["no task passes", *(one.reason for one in rejected)], repairs)
     digest = _publish(bench, full)
-    checked = await _summary(bench, full, report, digest, code)
+    environment = await bench.workshop.opened(full, bench.members)
+    makeup = makeup_of(environment, judged.tasks, report)
+    checked = Checked(digest=digest, makeup=makeup, code=code)
     into = len(bench.read("verifier.json", Judged).tasks)
     return Product(pretty(checked).encode(), repairs, rejected, into, len(judged.tasks))
 
@@ -143,31 +143,6 @@ def _publish(bench: Bench, draft: Draft) -> str:
         shutil.rmtree(place)
     part.rename(place)
     return digest
-
-
-async def _summary(
-    bench: Bench, draft: Draft, report: CheckReport, digest: str, code: str
-) -> Checked:
-    environment = await bench.workshop.opened(draft, bench.members)
-    changed: set[str] = set()
-    for task in draft.tasks:
-        run = await play(environment, task, oracle_plan(task), task.answer)
-        changed.update(run.changes.tables)
-    return Checked(
-        digest=digest,
-        gates=tuple(
-            Gate(name=one.name, passed=one.passed, hard=one.hard, detail=one.detail)
-            for one in report.findings
-        ),
-        tables=len(environment.tables),
-        tools=len(environment.tools),
-        rows=sum(row_counts(environment).values()),
-        tasks=tuple(task.id for task in draft.tasks),
-        difficulties=dict(Counter(task.difficulty for task in draft.tasks)),
-        tools_called=len({call.tool for task in draft.tasks for call in task.oracle}),
-        tables_changed=len(changed),
-        code=code,
-    )
 
 
 STAGE: Final = Stage("check", FILE, make)

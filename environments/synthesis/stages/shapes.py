@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 
 from environments.spec import Difficulty, EnvironmentSpec, OracleCall, Spec, Task
-from environments.synthesis.journal import Gate
+from environments.synthesis.makeup import Makeup
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 
@@ -97,17 +97,10 @@ class Judged(Spec, frozen=True, kw_only=True):
 
 
 class Checked(Spec, frozen=True, kw_only=True):
-    """``check.json``: what the gate said of the pack, and what it is made of in the end."""
+    """``check.json``: what the pack is made of in the end, and what the gate said of it."""
 
     digest: str
-    gates: tuple[Gate, ...]
-    tables: int
-    tools: int
-    rows: int
-    tasks: tuple[str, ...]
-    difficulties: dict[str, int]
-    tools_called: int
-    tables_changed: int
+    makeup: Makeup
     code: str = ""
     """``tools.py``, where the gate had it mended."""
 

@@ -22,8 +22,9 @@ async def main(domain: str, many: int = 3, first: int = 0, folder: str = "") -> 
                 store = SnapshotStore(Path(scratch) / f"snapshots-{number}")
                 path = Path(folder or scratch) / f"{domain}-{number:04d}"
                 made = await Bench(store, sandbox).make(blueprints()[domain], 1, number, path)
-                print(f"\n== {made.name}: {', '.join(made.features)}; {made.tables} tables, "
-                      f"{made.tools} tools, {made.rows} rows, {made.seconds} s")  # fmt: skip
+                size = made.makeup
+                print(f"\n== {made.name}: {', '.join(made.features)}; {size.tables} tables, "
+                      f"{size.tools} tools, {size.rows} rows, {made.seconds} s")  # fmt: skip
                 for problem in made.problems:
                     print("  REJECTED", problem)
                 if made.passed:

@@ -32,16 +32,21 @@ from environments.synthesis.offline.render_tools import render_tools
 TRIED = 3
 
 
+def tools_of(design: Design) -> dict[str, Tool]:
+    """The tools of a design, in this process."""
+    module = ModuleType("tools")
+    sys.modules["tools"] = module  # where pydantic looks up annotations
+    exec(compile(render_tools(design), "tools.py", "exec"), module.__dict__)
+    return declared_tools(vars(module).values())
+
+
 class Place:
     """The tools of a design in this process, on a database in memory."""
 
     def __init__(self, design: Design) -> None:
         self.design = design
         self.rows = fabricate(design, render_schema(design))
-        module = ModuleType("tools")
-        sys.modules["tools"] = module  # where pydantic looks up annotations
-        exec(compile(render_tools(design), "tools.py", "exec"), module.__dict__)
-        self.tools: dict[str, Tool] = declared_tools(vars(module).values())
+        self.tools = tools_of(design)
         clock = date.toordinal(design.today) - date(1970, 1, 1).toordinal()
         self.clock_ms = clock * 86_400_000 + 9 * 3_600_000
 

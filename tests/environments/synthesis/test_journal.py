@@ -8,7 +8,6 @@ import pytest
 
 from environments.synthesis.journal import (
     EnvironmentRecord,
-    Gate,
     RecordInvalid,
     Rejection,
     Repair,
@@ -16,6 +15,7 @@ from environments.synthesis.journal import (
     read_record,
     write_record,
 )
+from environments.synthesis.makeup import Gate, Makeup
 
 
 def test_a_record_is_a_line_for_each_environment(tmp_path: Path) -> None:
@@ -30,8 +30,10 @@ def test_a_record_is_a_line_for_each_environment(tmp_path: Path) -> None:
                     rejected=(Rejection(what="lend", reason="no copies"),),
                 ),
             ),
-            difficulties={"easy": 2},
-            gates=(Gate(name="tools load", passed=True, hard=True),),
+            makeup=Makeup(
+                difficulties={"easy": 2},
+                gates=(Gate(name="tools load", passed=True, hard=True),),
+            ),
         ),
         EnvironmentRecord(name="museum", outcome="rejected", reason="no task was left"),
     ]

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from environments.catalogue import load_pack
+from environments.check.gate import GATES
 from environments.synthesis.blueprints import blueprints
-from environments.synthesis.offline.compose import compose, feature_sets
-from environments.synthesis.offline.diversity import (
-    ALIKE,
-    diversity,
-    fingerprint,
-    schema_parts,
-    similarity,
-    tool_parts,
-)
+from environments.synthesis.diversity import diversity
+from environments.synthesis.erased import erased_tables, erased_tools, fingerprint
+from environments.synthesis.makeup import Makeup
+from environments.synthesis.offline.compose import Design, compose, feature_sets
 from environments.synthesis.offline.fabricate import (
     FakerUnavailable,
     fabricate,
@@ -34,6 +32,8 @@ from environments.synthesis.offline.running import (
     report_of,
     synthesise,
 )
+from snapshots.shapes import read_shapes
+from tests.environments.synthesis.test_blueprints import tools_of
 
 DOMAINS = tuple(blueprints())
 SOME = DOMAINS[:2]
@@ -52,16 +52,30 @@ def test_what_is_made_has_passed_the_gate(run: tuple[Path, list[Made]]) -> None:
     for each in made:
         pack = load_pack(into / each.name)
         assert pack.digest == each.digest
-        assert len(pack.tasks) == len(each.shapes) >= 6
+        assert len(pack.tasks) == each.makeup.tasks >= 6
         assert {task.difficulty for task in pack.tasks.values()} >= {"easy", "medium"}
-        assert each.tables >= 5
-        assert each.tools >= 15
+        assert each.makeup.tables >= 5
+        assert each.makeup.tools >= 15
+
+
+def test_what_is_made_says_what_the_gate_found(run: tuple[Path, list[Made]]) -> None:
+    into, made = run
+    for each in made:
+        makeup = each.makeup
+        tasks = load_pack(into / each.name).tasks.values()
+        assert makeup.tools_called == len({call.tool for one in tasks for call in one.oracle})
+        assert 0 < makeup.tables_changed <= makeup.tables
+        assert len(makeup.gates) == GATES
+        assert all(gate.passed for gate in makeup.gates if gate.hard)
+        (covered,) = (gate for gate in makeup.gates if gate.name == "oracles cover the tools")
+        assert covered.passed == (makeup.tools_called == makeup.tools)
+        assert each.record.makeup is makeup
 
 
 def test_oracles_of_an_environment_have_different_shapes(run: tuple[Path, list[Made]]) -> None:
     _, made = run
     for each in made:
-        assert len(set(each.shapes)) == len(each.shapes)
+        assert len(set(each.makeup.shapes)) == each.makeup.tasks
 
 
 def test_the_same_again_by_one_process_after_an_interruption(
@@ -120,30 +134,32 @@ def test_rows_of_a_domain_keep_its_invariants(domain: str) -> None:
         assert violations(design, rows) == []
 
 
+def schema_of(design: Design) -> tuple[str, ...]:
+    """The tables of a design with all names erased."""
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.executescript(render_schema(design))
+        shapes = read_shapes(database)
+        return erased_tables(database, {name: shape.columns for name, shape in shapes.items()})
+
+
 def test_a_domain_gives_many_different_environments() -> None:
     for blueprint in blueprints().values():
         many = min(12, len(feature_sets(blueprint)))
         designs = [compose(blueprint, 1, number) for number in range(many)]
-        assert len({fingerprint(schema_parts(design)) for design in designs}) > many * 0.8
+        assert len({fingerprint(schema_of(design)) for design in designs}) > many * 0.8
 
 
 def test_domains_differ_once_their_names_are_erased() -> None:
     designs = [compose(blueprint, 1, 0) for blueprint in blueprints().values()]
-    parts = [(*schema_parts(design), *tool_parts(design)) for design in designs]
-    for place, one in enumerate(parts):
-        assert all(similarity(one, other) < 0.6 for other in parts[:place])
-
-
-def test_duplicates_are_counted() -> None:
-    parts = tuple(f"part-{number}" for number in range(40))
-    near = (*parts[:-1], "another")
-    far = tuple(f"other-{number}" for number in range(40))
-    assert similarity(parts, near) >= ALIKE
-    found = diversity([(each, (), ("a", "a", "b"), ("x",)) for each in (parts, far, near)])
-    assert found["duplicates"] == 1
-    assert found["schemas"] == 3
-    assert found["tasks_with_a_shape_seen_in_their_environment"] == 3
-    assert found["different_instructions"] == 1
+    makeups = [
+        Makeup(
+            schema=schema_of(design),
+            signatures=erased_tools(tool.spec for tool in tools_of(design).values()),
+        )
+        for design in designs
+    ]
+    found = diversity([(each.name, made) for each, made in zip(designs, makeups, strict=True)])
+    assert max(found.nearest) < 0.6
 
 
 def test_a_report_counts_what_passed(run: tuple[Path, list[Made]]) -> None:
@@ -151,4 +167,4 @@ def test_a_report_counts_what_passed(run: tuple[Path, list[Made]]) -> None:
     report = report_of(made)
     assert report["passed"] == len(made)
     assert report["median"]["rows"] >= 100
-    assert report["diversity"]["duplicates"] == 0
+    assert report["diversity"]["duplicates"] == ()

@@ -51,7 +51,12 @@ async def test_first_attempts_are_wrong_and_the_pack_passes(
     library: tuple[Place, RunFolder, EnvironmentRecord],
 ) -> None:
     bench, folder, record = library
-    assert (record.outcome, record.tables, record.tools, record.tasks) == ("passed", 7, 10, 5)
+    made = record.makeup
+    assert (record.outcome, made.tables, made.tools, made.tasks) == ("passed", 7, 10, 5)
+    tasks = load_pack(bench.packs / "tool-library").tasks.values()
+    assert made.tools_called == len({call.tool for task in tasks for call in task.oracle}) == 9
+    assert made.tables_changed == 5
+    assert {gate.passed for gate in made.gates if gate.hard} == {True}
     repaired = {stage.stage: [repair.of for repair in stage.repairs] for stage in record.stages}
     assert repaired == {
         "scenario": [],
@@ -169,6 +174,10 @@ async def test_several_systems_are_environments_and_a_world(
         "bookkeeping": ("passed", ""),
         "library-office": ("passed", ""),
     }
+    write_report(tmp_path / "runs" / "office")
+    text = (tmp_path / "runs" / "office" / "report.md").read_text()
+    assert "| distinct schemas, names erased | 3 |" in text
+    assert "| environments much like an earlier one | 0 |" in text
     pack = load_pack(tmp_path / "library-office")
     assert pack.spec.environments == ("tool-library", "bookkeeping")
     assert "late costs 50 cents" in pack.policy

@@ -5,56 +5,99 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from environments.synthesis.journal import read_record
+from environments.synthesis.diversity import diversity
+from environments.synthesis.journal import read_record, write_record
+from environments.synthesis.makeup import Gate, Makeup
 from environments.synthesis.offline.making import Made
-from environments.synthesis.offline.recorded import diversity_of, write_made
 from environments.synthesis.report import write_report
 
 SCHEMA = tuple(f"table {number}" for number in range(20))
 
 
-def made(number: int, **values: object) -> Made:
-    given = {
-        "number": number,
-        "name": f"clinic-{number}",
-        "domain": "clinic",
-        "features": (),
-        "passed": True,
-        "tables": 8 + number,
-        "tools": 20,
-        "rows": 200 + 40 * number,
-        "shapes": ("a", "b", "b"),
-        "difficulties": {"easy": 2, "hard": 1},
-        "schema": SCHEMA,
-        "signatures": tuple(f"tool {place}" for place in range(20)),
-    }
-    return Made(**{**given, **values})  # type: ignore[arg-type]
+TOOLS = tuple(f"tool {number}" for number in range(20))
+
+
+def made(
+    number: int,
+    schema: tuple[str, ...] = SCHEMA,
+    signatures: tuple[str, ...] = TOOLS,
+    dropped: int = 0,
+) -> Made:
+    makeup = Makeup(
+        tables=8 + number,
+        tools=20,
+        rows=200 + 40 * number,
+        tasks=3,
+        difficulties={"easy": 2, "hard": 1},
+        tools_called=19,
+        tables_changed=5,
+        gates=(
+            Gate(name="replay is identical", passed=True, hard=True),
+            Gate(name="oracles cover the tools", passed=number == 0, hard=False),
+        ),
+        shapes=("a", "b", "b"),
+        instructions=("Lend it to Ann, please.", f"Lend it to Bo on day {number}.", "Take it."),
+        schema=schema,
+        signatures=signatures,
+    )
+    return Made(
+        number=number,
+        name=f"clinic-{number}",
+        domain="clinic",
+        features=(),
+        passed=True,
+        dropped=dropped,
+        makeup=makeup,
+    )
 
 
 RUN = [
     made(0),
     made(1, signatures=tuple(f"tool {place}" for place in range(1, 21))),
     made(2, schema=tuple(f"other {place}" for place in range(20)), dropped=2),
-    made(3, passed=False, problems=("tools load: KeyError: <'south'>",), shapes=()),
+    Made(
+        number=3,
+        name="clinic-3",
+        domain="clinic",
+        features=(),
+        passed=False,
+        problems=("tools load: KeyError: <'south'>",),
+    ),
 ]
+RECORDS = [each.record for each in RUN]
 
 
 def test_how_different_environments_are() -> None:
-    found = diversity_of(RUN[:3])
+    found = diversity([(each.name, each.makeup) for each in RUN[:3]])
     assert found.schemas == 2
     assert [(one.one, one.other) for one in found.duplicates] == [("clinic-0", "clinic-1")]
     assert found.nearest == (0.9512, 0.9512, 0.3333)
-    assert found.same_tasks == 0.3333
+    assert (found.same_shape, found.tasks) == (3, 9)
+    assert (found.instructions, found.openings) == (5, 2)
+
+
+def test_a_duplicate_is_told_with_the_earlier_one_that_it_is_most_like() -> None:
+    parts = tuple(f"part {number}" for number in range(100))
+    other = tuple(f"other {number}" for number in range(100))
+    every = [("first", parts), ("far", other), ("near", (*parts[:-5], "x")), ("last", parts[:-4])]
+    found = diversity([(name, Makeup(schema=schema)) for name, schema in every])
+    assert [(one.one, one.other) for one in found.duplicates] == [
+        ("first", "near"),
+        ("near", "last"),
+    ]
+    assert found.nearest == (0.96, 0.0, 0.9794, 0.9794)
 
 
 def test_a_run_from_blueprints_has_the_same_report(tmp_path: Path) -> None:
-    write_made(tmp_path, RUN)
+    write_record(tmp_path, RECORDS)
     assert [one.outcome for one in read_record(tmp_path)] == ["passed"] * 3 + ["rejected"]
     page = write_report(tmp_path, "clinics").read_text()
     text = (tmp_path / "report.md").read_text()
     assert "# Synthesis clinics" in text
     assert "| check | 4 | 3 | 11 | 9 |" in text
     assert "| clinic-0 and clinic-1 | 0.95 |" in text
+    assert "| 2 easy, 1 hard | 19 of 20 | 5 of 8 | 0 |" in text
+    assert "| replay is identical | 3 | 0 |\n| oracles cover the tools | 1 | 2 |" in text
     assert "| clinic-3 | check | clinic-3 | tools load: KeyError: <'south'> |" in text
     assert "&lt;&#x27;south&#x27;&gt;" in page, "what others wrote is text in a page"
     assert page.count("<svg") == 7
@@ -62,6 +105,6 @@ def test_a_run_from_blueprints_has_the_same_report(tmp_path: Path) -> None:
 
 
 def test_the_same_run_has_the_same_page(tmp_path: Path) -> None:
-    write_made(tmp_path, RUN)
+    write_record(tmp_path, RECORDS)
     first = write_report(tmp_path).read_bytes()
     assert write_report(tmp_path).read_bytes() == first

@@ -1,0 +1,90 @@
+"""What an environment is made of, and what the gate found; told alike by all ways of making one."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from typing import Final
+
+import msgspec
+
+from environments.check.report import CheckReport
+from environments.environment import WAIT, Environment
+from environments.spec import Task
+from environments.synthesis.erased import erased_tables, erased_tools
+from environments.synthesis.walk import shape_of
+from environments.trajectory import Record
+from snapshots.shapes import quoted
+
+_MOST_DETAIL: Final = 400
+"""Characters of what a gate says."""
+
+
+class Gate(Record, frozen=True, kw_only=True):
+    """What one gate of the check found."""
+
+    name: str
+    passed: bool
+    hard: bool
+    detail: str = ""
+
+
+class Makeup(Record, frozen=True, kw_only=True):
+    """What an environment is made of."""
+
+    tables: int = 0
+    tools: int = 0
+    rows: int = 0
+    """In its initial database."""
+    tasks: int = 0
+    difficulties: Mapping[str, int] = msgspec.field(default_factory=dict)
+    """How many of its tasks have which difficulty."""
+    tools_called: int = 0
+    """How many tools some oracle calls."""
+    tables_changed: int = 0
+    """How many tables some oracle changes."""
+    gates: tuple[Gate, ...] = ()
+    shapes: tuple[str, ...] = ()
+    """Of each task's oracle."""
+    instructions: tuple[str, ...] = ()
+    schema: tuple[str, ...] = ()
+    signatures: tuple[str, ...] = ()
+    """The tables and the tools with all names erased."""
+
+
+def makeup_of(environment: Environment, tasks: Sequence[Task], report: CheckReport) -> Makeup:
+    """Of an environment that was checked with these tasks, whether or not it is opened with them.
+    Plays nothing: the gate has."""
+    tools = [tool for tool in environment.tools.values() if tool.name != WAIT]
+    tables = {table: info.columns for table, info in environment.tables.items()}
+    with closing(sqlite3.connect(environment.snapshot.uri, uri=True)) as database:
+        rows = _count(database, tables)
+        schema = erased_tables(database, tables)
+    return Makeup(
+        tables=len(tables),
+        tools=len(tools),
+        rows=rows,
+        tasks=len(tasks),
+        difficulties=dict(Counter(task.difficulty for task in tasks)),
+        tools_called=len({*report.tools_called} - {WAIT}),
+        tables_changed=len(report.tables_changed),
+        gates=tuple(
+            Gate(name=one.name, passed=one.passed, hard=one.hard, detail=_brief(one.detail))
+            for one in report.findings
+        ),
+        shapes=tuple(shape_of(task.oracle) for task in tasks),
+        instructions=tuple(task.instruction for task in tasks),
+        schema=schema,
+        signatures=erased_tools(tools),
+    )
+
+
+def _count(database: sqlite3.Connection, tables: Mapping[str, object]) -> int:
+    sql = "SELECT count(*) FROM {}"
+    return sum(database.execute(sql.format(quoted(one))).fetchone()[0] for one in tables)
+
+
+def _brief(detail: str) -> str:
+    return detail if len(detail) <= _MOST_DETAIL else f"{detail[:_MOST_DETAIL]} ..."
