@@ -10,17 +10,12 @@ import contextlib
 import json
 import random
 import re
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import anyio
-import anyio.to_thread
 import httpx2
 import msgspec
 from mcp import Client
@@ -31,10 +26,7 @@ from environments.errors import InfrastructureFault, PackInvalid
 from environments.oracle import resolve_oracle
 from environments.spec import Task
 
-START_SECONDS = 60
-STOP_SECONDS = 15
 RANDOM_CALLS = 8
-LISTENING = re.compile(r"listening on (https?://\S+)")
 
 
 # --- policies --------------------------------------------------------------------------------
@@ -243,53 +235,6 @@ async def _post(rest: httpx2.AsyncClient, path: str, body: dict[str, Any]) -> di
         raise InfrastructureFault(f"the hub refused {path}: {response.text}")
     answer: dict[str, Any] = response.json()
     return answer
-
-
-@contextlib.asynccontextmanager
-async def running_hub(*options: str) -> AsyncIterator[str]:
-    """A hub of its own on a free port of loopback, with a data directory that goes with it.
-
-    Yields its address. Raises ``InfrastructureFault`` with what it said if it does not come up.
-    """
-    with tempfile.TemporaryDirectory(prefix="envhub-demo-") as scratch:
-        said = Path(scratch) / "log"
-        command = [sys.executable, "-m", "hub.cli", "serve", "--host", "127.0.0.1", "--port", "0"]
-        command += ["--data-dir", f"{scratch}/data", "--log-level", "warning", *options]
-        with said.open("wb") as log:
-            hub = subprocess.Popen(  # noqa: ASYNC220 - starting takes no time, waiting is below
-                command, stdout=subprocess.PIPE, stderr=log, text=True
-            )
-        try:
-            with anyio.move_on_after(START_SECONDS):
-                address = await anyio.to_thread.run_sync(_address, hub, abandon_on_cancel=True)
-                if address:
-                    yield address
-                    return
-            raise InfrastructureFault(
-                "the hub did not start", hint=said.read_text().strip()[-2000:]
-            )
-        finally:
-            with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(_stop, hub)
-
-
-def _address(hub: subprocess.Popen[str]) -> str:
-    assert hub.stdout is not None
-    for line in hub.stdout:
-        if found := LISTENING.search(line):
-            return found[1]
-    return ""
-
-
-def _stop(hub: subprocess.Popen[str]) -> None:
-    hub.terminate()
-    try:
-        hub.wait(STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        hub.kill()
-        hub.wait()
-    if hub.stdout is not None:
-        hub.stdout.close()
 
 
 def choose(environment: str, task: str | None) -> tuple[Pack, Task]:

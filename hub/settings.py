@@ -14,6 +14,8 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["json", "console"]
 
 PREFIX = "ENVHUB_"
+BARRIERS = ("oauth_issuer", "tls_certificate", "tls_key")
+"""Settings under which whoever started a hub is not let in as a matter of course."""
 SECRETS = ("token", "judge_key", "user_key", "model_key")
 """Settings that are shown to nobody."""
 
@@ -160,6 +162,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             return msgspec.convert(values, cls, dec_hook=_as_it_is)
         except msgspec.ValidationError as error:
             raise SettingsInvalid(str(error).replace("$.", "")) from None
+
+
+def environment_without_barriers() -> dict[str, str]:
+    """The process environment for a hub of one's own, which is open and speaks http."""
+    barriers = {PREFIX + name.upper() for name in BARRIERS}
+    return {name: value for name, value in os.environ.items() if name not in barriers}
 
 
 def default_data_dir(environment: Mapping[str, str]) -> Path:

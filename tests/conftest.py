@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import os
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from environments.environment import Environments, open_environments
+from hub.settings import PREFIX
+
+
+@pytest.fixture(scope="session", autouse=True)
+def as_nobody_has_set_it() -> Iterator[None]:
+    """Whoever runs the tests may have settings for a hub of theirs; the tests' hubs have none."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith(PREFIX)]:
+            patch.delenv(name)
+        yield
 
 
 @pytest.fixture(scope="session")

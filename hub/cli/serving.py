@@ -153,16 +153,14 @@ def demo(
     """Play one group of 8 episodes with scripted policies, through a real MCP client."""
     import asyncio
 
-    from hub.demo import Played, choose, play_group, running_hub
+    from hub.client import local_hub
+    from hub.demo import choose, play_group
 
     pack, chosen = choose(environment, task)
     say(f"{pack.spec.title}, task {chosen.id}: {chosen.instruction}\n")
 
-    async def play() -> list[Played]:
-        async with running_hub() as address:
-            return await play_group(address, pack, chosen)
-
-    group = asyncio.run(play())
+    with local_hub() as address:
+        group = asyncio.run(play_group(address, pack, chosen))
     table(
         ("policy", "reward", "steps", "row changes", "ms"),
         [

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hub.client.errors import HubUnreachable
+from hub.settings import environment_without_barriers
 
 START_SECONDS = 60.0
 STOP_SECONDS = 15.0
@@ -22,7 +23,8 @@ LISTENING = re.compile(r"listening on (https?://\S+)")
 def local_hub(*options: str) -> Iterator[str]:
     """Start ``envhub serve`` with a data directory that goes with it; yields its address.
 
-    ``options`` are those of ``envhub serve``. Raises ``HubUnreachable`` with what it said if it
+    ``options`` are those of ``envhub serve``; of the settings in the environment none holds that
+    asks for tokens or speaks TLS. Raises ``HubUnreachable`` with what it said if it
     does not come up.
     """
     with tempfile.TemporaryDirectory(prefix="envhub-") as scratch:
@@ -30,7 +32,13 @@ def local_hub(*options: str) -> Iterator[str]:
         command = [sys.executable, "-m", "hub.cli", "serve", "--host", "127.0.0.1", "--port", "0"]
         command += ["--data-dir", f"{scratch}/data", "--log-level", "warning", *options]
         with said.open("wb") as log:
-            hub = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+            hub = subprocess.Popen(
+                command,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=environment_without_barriers(),
+                text=True,
+            )
         try:
             address = _address(hub)
             if not address:

@@ -191,7 +191,20 @@ async def test_stdio_serves_the_official_client(mode: str) -> None:
 
 def test_demo_plays_eight_episodes_and_shows_what_changed() -> None:
     command = [sys.executable, "-m", "hub.cli", "demo", "--environment", "banking"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    elsewhere = {
+        "ENVHUB_OAUTH_ISSUER": "https://issuer.example",
+        "ENVHUB_PUBLIC_URL": "https://hub.example",
+        "ENVHUB_TLS_CERTIFICATE": "/nowhere/hub.pem",
+        "ENVHUB_TLS_KEY": "/nowhere/hub.key",
+    }  # of a hub that others use, not of this one
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, **elsewhere},
+    )
     assert done.returncode == 0, done.stderr
     rows = re.findall(
         r"^(oracle|nothing|random|greedy-wrong) +(\S+) +(\d+) +(\d+) +(\d+)",
