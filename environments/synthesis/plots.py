@@ -33,6 +33,16 @@ class PlotsUnavailable(InfrastructureFault):
     code = "PLOTS_UNAVAILABLE"
 
 
+def require_matplotlib() -> None:
+    """Raises ``PlotsUnavailable``, for whoever would rather know before there is what to draw."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise PlotsUnavailable(
+            "matplotlib is not installed", hint="pip install 'mcp-env-hub[synth]'"
+        ) from error
+
+
 def plots(
     records: Sequence[EnvironmentRecord], stages: Sequence[Funnel], diversity: Diversity
 ) -> list[str]:
@@ -40,6 +50,7 @@ def plots(
 
     Raises ``PlotsUnavailable``.
     """
+    require_matplotlib()
     passed = [record for record in records if record.outcome == "passed"]
     drawn = [_svg("funnel", lambda axes: _funnel(axes, stages), 0.3 * len(stages) + 1.2)]
     if passed:
@@ -101,13 +112,9 @@ def _whole() -> Locator:
 
 def _svg(name: str, draw: Callable[[Axes], None], height: float = 2.6) -> str:
     """What ``draw`` draws. The same data give the same text."""
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise PlotsUnavailable(
-            "matplotlib is not installed", hint="pip install 'mcp-env-hub[synth]'"
-        ) from error
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
     with mpl.rc_context(
         {"svg.fonttype": "none", "svg.hashsalt": name, "font.size": 9, "text.color": _INK}
     ):

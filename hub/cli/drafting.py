@@ -64,13 +64,16 @@ def draft(into: Path, run: Run, terms: Terms, settings: Settings) -> None:
     Exits with 1 where it stopped or no environment passes.
     """
     from environments.llm import Endpoint
+    from environments.synthesis.plots import require_matplotlib
     from environments.synthesis.spending import Spending
 
     _require(run)
-    opened = None if run.resume is None else _opened(into, run)
-    wanted = run.wanted if opened is None else opened.wanted
-    priced = _priced(wanted, terms)
-    folder = opened or _begun(into, wanted)
+    require_matplotlib()
+    opened = None if run.resume is None else _opened(into, run.resume)
+    asked = run.wanted if opened is None or _asks(run) else opened.wanted
+    priced = _priced(asked, terms)
+    folder = _begun(into, asked) if opened is None else _changed(opened, run)
+    wanted = folder.wanted
     endpoint = Endpoint(
         base_url=wanted.base_url,
         model=wanted.model,
@@ -90,12 +93,11 @@ def _require(run: Run) -> None:
     from environments.synthesis.spending import ANTHROPIC
 
     wanted, problem = run.wanted, ""
-    asked = wanted.model not in ("", RECORDED)
     if run.resume is None and not wanted.model:
         problem = "a model is needed: --model, and --base-url unless it is anthropic:NAME"
     elif run.resume is None and (run.redo is not None or wanted.model == RECORDED):
         problem = "--redo and the recorded model go with --resume"
-    elif asked and not (wanted.base_url or wanted.model.startswith(ANTHROPIC)):
+    elif _asks(run) and not (wanted.base_url or wanted.model.startswith(ANTHROPIC)):
         problem = f"where is {wanted.model} asked? --base-url says so"
     elif run.resume is not None and wanted.sentence:
         problem = "a run that is gone on with has its sentence already"
@@ -106,6 +108,11 @@ def _require(run: Run) -> None:
         raise typer.Exit(2)
 
 
+def _asks(run: Run) -> bool:
+    """Whether the command names a model to ask."""
+    return run.wanted.model not in ("", RECORDED)
+
+
 def _begun(into: Path, wanted: Wanted) -> RunFolder:
     from environments.synthesis.folder import RUNS, RunFolder
 
@@ -113,13 +120,16 @@ def _begun(into: Path, wanted: Wanted) -> RunFolder:
     return RunFolder.begin(into / RUNS / name, wanted)
 
 
-def _opened(into: Path, run: Run) -> RunFolder:
-    """The run that is gone on with, as the options change it."""
+def _opened(into: Path, name: str) -> RunFolder:
+    """The run that is gone on with."""
     from environments.synthesis.folder import RUNS, RunFolder
 
-    name = run.resume or ""
-    folder = RunFolder.open(Path(name) if "/" in name else into / RUNS / name)
-    if run.wanted.model not in ("", RECORDED):
+    return RunFolder.open(Path(name) if "/" in name else into / RUNS / name)
+
+
+def _changed(folder: RunFolder, run: Run) -> RunFolder:
+    """The run as the options change it."""
+    if _asks(run):
         folder.ask(run.wanted.model, run.wanted.base_url)
     if run.redo is not None:
         folder.again(run.redo)

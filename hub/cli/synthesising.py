@@ -138,8 +138,10 @@ def _from_blueprints(
     from environments.synthesis.blueprints import blueprints
     from environments.synthesis.journal import write_record
     from environments.synthesis.offline.running import NOTES, Request, report_of, synthesise
+    from environments.synthesis.plots import require_matplotlib
     from environments.synthesis.report import write_report
 
+    require_matplotlib()
     request = Request(seed=seed, domains=tuple(domain or blueprints()))
     with progress("environments", count) as advance:
 

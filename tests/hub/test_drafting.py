@@ -163,6 +163,23 @@ def test_a_server_that_fails_in_the_middle_is_gone_on_with(
     assert pack_digest(tmp_path / "tool-library") == digest[0]
 
 
+@pytest.mark.parametrize(
+    "kind", [("A library.", "--model", "anthropic:solomon"), ("--offline", "--count", "1")]
+)
+def test_without_matplotlib_nothing_is_begun(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    kind: tuple[str, ...],
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    refused = Said(capsys, *kind, "--into", str(tmp_path))
+    assert refused.code == 1
+    assert "matplotlib is not installed" in refused.err
+    assert "mcp-env-hub[synth]" in refused.err
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_budget_is_kept_and_a_larger_one_goes_on(
     capsys: pytest.CaptureFixture[str],
     portal: BlockingPortal,
@@ -184,6 +201,12 @@ def test_the_budget_is_kept_and_a_larger_one_goes_on(
         some = Said(capsys, "A tool library.", *common, *TERMS, *dear, "--budget-usd", "1.74")
         made = len(server.asked)
         assert some.code == 1
+        asked_for = (tmp_path / "runs" / some.run / "run.json").read_bytes()
+        other = ("--model", "sibyl", "--redo", "tools", "--budget-usd", "1")
+        unpriced = Said(capsys, *common, "--resume", some.run, *other)
+        assert (unpriced.code, len(server.asked)) == (1, made)
+        assert "--price" in unpriced.err
+        assert (tmp_path / "runs" / some.run / "run.json").read_bytes() == asked_for
         assert 0 < made < len(digest[1])
         assert "US dollars are spent" in some.err
         assert "unfinished" in some.out
