@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.security.requests import Fault, judge, run
+from hub.admission import Admission
+from hub.errors import AtCapacity
+from hub.mcp_server.jsonrpc import encode_error, error_of
+from tests.security.requests import OURS, Fault, is_ours, judge, run
 
 pytestmark = [
     pytest.mark.anyio,
@@ -22,6 +25,23 @@ async def test_no_request_is_answered_by_a_fault_of_ours_or_leaves_something(
     judge(fuzz, held)
     for answered in ("rest 2", "rest 4", "mcp 2", "mcp 4", "raw 4"):
         assert any(kind.startswith(answered) for kind in fuzz.counts), answered
+
+
+async def test_a_hub_is_full_when_it_is_and_not_when_it_says_so() -> None:
+    async def refusal(held: int, limit: int, count: int) -> bytes:
+        room = Admission(limit, lambda: 1.0)
+        await room.admit(held)
+        with pytest.raises(AtCapacity) as caught:
+            await room.admit(count)
+        return encode_error(1, error_of(caught.value))
+
+    full = await refusal(2000, 2000, 1)
+    assert OURS.search(full)
+    assert not is_ours(full)
+    assert not is_ours(await refusal(990, 2000, 1011))
+    assert is_ours(full.replace(b"holds 2000", b"holds 20"))
+    assert is_ours(full + b"LEDGER_FAILED")
+    assert is_ours(b'{"error":{"code":-32603,"message":"AT_CAPACITY"}}')
 
 
 async def test_a_fault_is_found(tmp_path: Path) -> None:
