@@ -274,8 +274,9 @@ def gate_of(settings: Settings, data: DataDir) -> Gate:
     if gate.open and not _is_loopback(settings.host):
         raise HubExposed(
             f"on {settings.host} others reach this hub, and it asks nobody for a token",
-            hint="make one with `envhub token create NAME`, or name an issuer of tokens with "
-            "ENVHUB_OAUTH_ISSUER; or serve on 127.0.0.1",
+            hint="make one with `envhub token create NAME` (a proxy in front that knows its "
+            "clients may send it for them), or name an issuer of tokens with ENVHUB_OAUTH_ISSUER; "
+            "or serve on 127.0.0.1, where such a proxy on this machine reaches it",
         )
     if gate.open:
         log.info("asks for no token", host=settings.host, reached_by="this machine alone")
