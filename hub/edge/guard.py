@@ -8,7 +8,7 @@ from typing import Final
 
 from starlette.types import Receive
 
-from hub.edge.nesting import nested_beyond
+from environments.keepable import nested_beyond
 from hub.errors import (
     BodyTooLarge,
     ForeignHost,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from environments.keepable import MAX_DEPTH, require_keepable
+from environments.keepable import MAX_DEPTH, nested_beyond, require_keepable
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 values = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner))
@@ -51,4 +51,22 @@ def test_nesting(kind: str) -> None:
     require_keepable((start * MAX_DEPTH + "1" + end * MAX_DEPTH).encode())
     require_keepable(b"[" + b",".join([b'{"a":[1]}'] * 1000) + b"]")
     with pytest.raises(ValueError, match="levels"):
-        require_keepable((start * 260 + "1" + end * 260).encode())
+        require_keepable((start * (MAX_DEPTH + 1) + "1" + end * (MAX_DEPTH + 1)).encode())
+
+
+@pytest.mark.parametrize(
+    ("body", "deep"),
+    [
+        (b"[" * 4 + b"]" * 4, True),
+        (b"[" * 3 + b"]" * 3, False),
+        (b"[[[],[],[],{}]]", False),
+        (b'[[["]]]",[{}]]]', True),
+        (b'[[["[[[[","\\"[[[["]]]', False),
+        (b'[[[{"a":"x}', True),
+        (b'["[[[[[[[[\\', False),
+        (b"]]]]]][[[[", False),
+        (b"", False),
+    ],
+)
+def test_nesting_is_told_from_the_bytes(body: bytes, deep: bool) -> None:
+    assert nested_beyond(body, 3) is deep

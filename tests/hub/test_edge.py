@@ -15,7 +15,6 @@ from environments.errors import EnvironmentFault, PackInvalid
 from hub.api.routing import captures
 from hub.app import App, Hub
 from hub.edge.guard import Guard
-from hub.edge.nesting import nested_beyond
 from hub.edge.pages import Pages
 from hub.errors import body_of
 from hub.telemetry import Metrics
@@ -90,24 +89,6 @@ async def test_no_route_of_the_description_takes_a_body_nested_too_deeply(rest: 
     # as deep as may be is a mistake in words, not a failure
     most = b'{"environment":' + b"[" * 499 + b"]" * 499 + b"}"
     await rest.fails("POST", "/v1/episodes", most, status=422)
-
-
-@pytest.mark.parametrize(
-    ("body", "deep"),
-    [
-        (b"[" * 4 + b"]" * 4, True),
-        (b"[" * 3 + b"]" * 3, False),
-        (b"[[[],[],[],{}]]", False),
-        (b'[[["]]]",[{}]]]', True),
-        (b'[[["[[[[","\\"[[[["]]]', False),
-        (b'[[[{"a":"x}', True),
-        (b'["[[[[[[[[\\', False),
-        (b"]]]]]][[[[", False),
-        (b"", False),
-    ],
-)
-def test_nesting_is_told_from_the_bytes(body: bytes, deep: bool) -> None:
-    assert nested_beyond(body, 3) is deep
 
 
 async def test_a_browser_is_told_to_guess_frame_and_keep_nothing(
