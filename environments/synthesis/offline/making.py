@@ -11,7 +11,6 @@ from typing import Final
 import msgspec
 
 from environments.catalogue import Pack, load_pack, pack_digest
-from environments.check.gate import try_gates
 from environments.check.report import CheckReport
 from environments.environment import Environment
 from environments.errors import EnvhubError
@@ -19,7 +18,7 @@ from environments.sandbox.host import Sandbox
 from environments.spec import Task
 from environments.synthesis.blueprint import Blueprint
 from environments.synthesis.journal import EnvironmentRecord, Rejection, StageOutcome
-from environments.synthesis.makeup import Makeup, makeup_of
+from environments.synthesis.makeup import Makeup, gate_report, makeup_of
 from environments.synthesis.offline.compose import compose
 from environments.synthesis.offline.fabricate import fabricate
 from environments.synthesis.offline.render import render_schema, write_pack, write_tasks
@@ -133,12 +132,12 @@ class Bench:
 
     async def _gates(self, folder: Path, tasks: list[Task]) -> tuple[CheckReport, list[Task]]:
         """Try the gates; tasks that alone are at fault are left out and the rest is tried again."""
-        report = await try_gates(folder, self.store, self.sandbox)
+        report = await gate_report(folder, self.store, self.sandbox)
         for _ in range(_ROUNDS - 1):
             faulty = {name for found in report.failures for name in _TASK.findall(found.detail)}
             if not faulty:
                 break
             tasks = [task for task in tasks if task.id not in faulty]
             write_tasks(tasks, folder)
-            report = await try_gates(folder, self.store, self.sandbox)
+            report = await gate_report(folder, self.store, self.sandbox)
         return report, tasks

@@ -13,10 +13,9 @@ from dataclasses import replace
 from typing import Final
 
 from environments.catalogue import pack_digest
-from environments.check.gate import try_gates
 from environments.check.report import CheckReport, Finding
 from environments.synthesis.journal import Rejection, Repair
-from environments.synthesis.makeup import makeup_of
+from environments.synthesis.makeup import gate_report, makeup_of
 from environments.synthesis.prompts import prompt
 from environments.synthesis.stages.shapes import Checked, Judged
 from environments.synthesis.stages.stage import (
@@ -84,10 +83,7 @@ async def _checked(bench: Bench, draft: Draft) -> CheckReport:
     """What the gate says of a pack that lies beside those it mounts."""
     place = bench.workshop
     folder = place.lay(draft, bench.members)
-    report = await try_gates(folder, place.store, place.sandbox)
-    if report.passed:
-        return report
-    return await try_gates(folder, place.store, place.sandbox)  # a busy machine fails what is sound
+    return await gate_report(folder, place.store, place.sandbox)
 
 
 def _told(finding: Finding) -> str:
