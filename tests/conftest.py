@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ def as_nobody_has_set_it() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith(PREFIX)]:
             patch.delenv(name)
+        # a shell starts what it puts into the background deaf to the keyboard, and its children are
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         yield
 
 

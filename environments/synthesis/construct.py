@@ -8,7 +8,7 @@ All the rest is pinned, to be loosened where the task's intent leaves room.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple
@@ -17,6 +17,7 @@ from environments.environment import Environment
 from environments.episode import Episode
 from environments.oracle import play_oracle
 from environments.spec import Task
+from environments.trajectory import Step
 from snapshots import Changeset
 from snapshots.rows import RowChange, row_to_json
 
@@ -138,7 +139,30 @@ async def construct(environment: Environment, task: Task) -> Construction:
             ]
             calls.append(one.calls)
             entries.append(entry)
+    numbered = _numbered(first, cells)
+    cells = [cell._replace(made_up=True) if numbered(cell) else cell for cell in cells]
     return Construction(tuple(entries), tuple(cells), tuple(calls))
+
+
+def _numbered(
+    first: Mapping[str, Sequence[_Made]], cells: Sequence[Cell]
+) -> Callable[[Cell], bool]:
+    """Whether a cell is a key that a tool gave out, or names one. It is the same in every run that
+    goes the same way, and another in one that makes its rows in another order.
+
+    A number that stands in other cells as well may be a reference or an amount: it stays.
+    """
+    every = [made for rows in first.values() for made in rows]
+    keys = {made.given_out for made in every if made.given_out is not None}
+    places = Counter(repr(cell.value) for cell in cells)
+
+    def numbered(cell: Cell) -> bool:
+        if isinstance(cell.value, str):
+            return cell.value in keys
+        alone = places[repr(cell.value)] == 1
+        return isinstance(cell.value, int) and cell.value in keys and alone
+
+    return numbered
 
 
 def _entry_of(table: str, change: RowChange) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -157,6 +181,8 @@ class _Made(NamedTuple):
 
     change: RowChange
     calls: frozenset[int]
+    given_out: Any = None
+    """The key of a new row, where nobody asked for that one."""
 
 
 async def _played(environment: Environment, task: Task, seed: int) -> dict[str, list[_Made]]:
@@ -165,24 +191,32 @@ async def _played(environment: Environment, task: Task, seed: int) -> dict[str, 
     episode = await Episode.start(environment, task=task.id, seed=seed, horizon=horizon)
     await play_oracle(episode)
     await episode.close()
-    net = episode.changes(actor="agent")
-    steps = [
-        (step.index, Changeset.from_json(made.changes))
-        for step in episode.steps
-        for made in step.changes
-        if made.actor == "agent"
-    ]
+    unjudged = environment.pack.spec.changes
+    net = episode.changes(actor="agent").filter(
+        tables=unjudged.ignore_tables, columns=unjudged.ignore_columns
+    )
     return {
-        table: [_Made(change, _calls_on(table, change, steps)) for change in net.rows(table)]
+        table: [_made(table, change, episode.steps) for change in net.rows(table)]
         for table in net.tables
     }
 
 
-def _calls_on(
-    table: str, change: RowChange, steps: Iterable[tuple[int, Changeset]]
-) -> frozenset[int]:
+def _made(table: str, change: RowChange, steps: Sequence[Step]) -> _Made:
+    calls = _calls_on(table, change, steps)
+    key = next(iter(change.key.values())) if len(change.key) == 1 else None
+    asked = [str(steps[number].arguments) for number in sorted(calls)[:1]]
+    if change.kind != "added" or key is None or any(str(key) in text for text in asked):
+        return _Made(change, calls)
+    return _Made(change, calls, key)
+
+
+def _calls_on(table: str, change: RowChange, steps: Sequence[Step]) -> frozenset[int]:
     return frozenset(
-        number for number, made in steps if any(row.key == change.key for row in made.rows(table))
+        step.index
+        for step in steps
+        for made in step.changes
+        if made.actor == "agent"
+        and any(row.key == change.key for row in Changeset.from_json(made.changes).rows(table))
     )
 
 

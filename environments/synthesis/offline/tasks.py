@@ -17,9 +17,9 @@ from environments.errors import PackInvalid
 from environments.spec import Difficulty, OracleCall, Task
 from environments.synthesis.blueprint import Action
 from environments.synthesis.construct import UNJUDGED, construct
+from environments.synthesis.drafts import LEVELS, Draft, difficulty_of, slug_of, tags_of
 from environments.synthesis.offline.compose import Design
 from environments.synthesis.offline.describe import Scene
-from environments.synthesis.offline.drafts import LEVELS, Draft, difficulty_of, slug_of, tags_of
 from environments.synthesis.offline.fabricate import BlueprintWrong, violations
 from environments.synthesis.offline.moves import (
     Move,

@@ -13,24 +13,15 @@ from typing import Any, Final
 
 import msgspec
 
-from environments.check.altered import dropped_writes, extra_reads
-from environments.check.oracles import doing_nothing
-from environments.check.randomly import random_runs
-from environments.check.report import Finding
-from environments.check.runs import Run, oracle_plan, play
-from environments.check.strays import stray_changes
 from environments.environment import Environment
-from environments.episode import Episode
 from environments.errors import EnvironmentFault, PackInvalid
-from environments.oracle import play_oracle
 from environments.spec import Spec, Task
 from environments.synthesis.construct import (
-    LATER_SECONDS,
-    SEEDS,
     UNJUDGED,
     Construction,
     construct,
 )
+from environments.synthesis.holding import held
 from environments.synthesis.journal import Rejection, Repair
 from environments.synthesis.prompts import prompt
 from environments.synthesis.stages.oracle import Solutions
@@ -190,10 +181,10 @@ async def _problems(
     task = _task(bare, built, intent)
     try:
         if intent.code is None:
-            return await _held(environment.with_tasks([task]), task)
+            return await held(environment.with_tasks([task]), task)
         draft = _with_code(bench.draft, task, intent.code)
         other = await bench.workshop.opened(draft, bench.members)
-        return await _held(other, task)
+        return await held(other, task)
     except (PackInvalid, EnvironmentFault) as error:
         return [str(error)]
 
@@ -220,44 +211,6 @@ def _misnamed(bare: Task, built: Construction, intent: Intent) -> list[str]:
     if _function(bare) not in names:
         problems.append(f"the code has no function {_function(bare)}")
     return problems
-
-
-async def _held(environment: Environment, task: Task) -> list[str]:
-    """Hold a verifier against its oracle, as it stands and altered."""
-    run = await play(environment, task, oracle_plan(task), task.answer)
-    if run.value != 1.0:
-        return [f"the oracle scores {run.value}: {run.reward.reason}"]
-    if problem := await _elsewhere(environment, task):
-        return [problem]
-    return [
-        line
-        for found in await _altered(environment, run)
-        if not found.passed
-        for line in found.detail.splitlines()
-    ]
-
-
-async def _elsewhere(environment: Environment, task: Task) -> str:
-    """Whether the oracle passes under another seed and later, when ids and times are others."""
-    later = environment.later(LATER_SECONDS)
-    episode = await Episode.start(later, task=task.id, seed=SEEDS[1], horizon=len(task.oracle) + 1)
-    run = await play_oracle(episode)
-    reward = await episode.score(run.answer)
-    await episode.close()
-    if reward.value == 1.0:
-        return ""
-    return f"with other ids and a later clock the oracle scores {reward.value}: {reward.reason}"
-
-
-async def _altered(environment: Environment, run: Run) -> list[Finding]:
-    runs = [run]
-    return [
-        await doing_nothing(environment, [run.task]),
-        await dropped_writes(environment, runs),
-        await extra_reads(environment, runs),
-        await stray_changes(environment, runs),
-        await random_runs(environment, [run.task]),
-    ]
 
 
 STAGE: Final = Stage("verifier", FILE, make)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 
 import environments.synthesis.patient  # what takes seconds to import
@@ -16,8 +15,6 @@ import hub.cli
 
 
 def main() -> None:
-    # a shell starts what it puts into the background deaf to the keyboard
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     for line in sys.stdin:
         child = os.fork()
         if child == 0:

@@ -1,0 +1,255 @@
+"""Tasks by walks through the graph of a pack's tools, with what they changed as the ground truth.
+
+Works with any pack. A walk is played on an episode's branch and undone; its calls are the oracle,
+what they changed makes the verifier; where they change nothing it is a question, and the answer is
+judged. The instruction is put together of templates, or written by a language model. What is kept
+passes what ``envhub check`` demands of a task.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from environments.environment import Environment
+from environments.episode import Episode
+from environments.errors import EnvironmentFault, PackInvalid
+from environments.spec import OracleCall, Task
+from environments.synthesis.alike import Embed
+from environments.synthesis.construct import UNJUDGED, Construction, construct
+from environments.synthesis.drafts import Draft, difficulty_of, slug_of, tags_of
+from environments.synthesis.holding import held
+from environments.synthesis.sampling.asking import Asker
+from environments.synthesis.sampling.describing import COMPARED, EXPLICIT, Describer
+from environments.synthesis.sampling.graph import ToolGraph, leaves_of, tool_graph
+from environments.synthesis.sampling.tables import Tables
+from environments.synthesis.sampling.walker import Given, Move, Walker, assembled
+from environments.synthesis.sampling.wording import Clause, clause_of, sentences
+from environments.synthesis.walk import DeadEnd, Walk, needed, shape_of
+from environments.trajectory import Step
+
+_ATTEMPTS: Final = 30
+"""Walks for each task that is wanted, at most."""
+_QUESTIONS: Final = 0.25
+_LEVELS: Final = ("explicit", "described", "compared")
+
+
+class SampledTask(msgspec.Struct, frozen=True, kw_only=True):
+    """A task that a walk makes, before it is worded: what has to be said, and how it is solved."""
+
+    task: Task
+    """Its instruction is the templates'."""
+    steps: tuple[Step, ...]
+    """The calls of the oracle, and what was answered."""
+    figures: tuple[str, ...]
+    """What an instruction has to say, in whatever words."""
+    hidden: tuple[str, ...]
+    """Ids that it must not say: the agent is to find them."""
+
+
+Word = Callable[[SampledTask], Awaitable[str]]
+"""Writes the instruction. Raises ``DeadEnd`` where it cannot."""
+
+
+@dataclass(slots=True)
+class Sampling:
+    """Tasks that were made, and why others were not."""
+
+    tasks: list[Task] = field(default_factory=list)
+    walks: int = 0
+    given_up: list[str] = field(default_factory=list)
+    """Reasons, one for each walk that made no task."""
+
+
+class _Aim(NamedTuple):
+    """What a walk is to become; ``strict``: or nothing at all."""
+
+    level: int
+    calls: int
+    strict: bool
+
+
+class Sampler:
+    """Makes tasks in one environment. Make it with ``open``."""
+
+    def __init__(
+        self, environment: Environment, graph: ToolGraph, tables: Tables, seed: int
+    ) -> None:
+        self.graph = graph
+        self._environment = environment
+        self._dice = random.Random(f"{environment.name} {seed} walks")
+        self._walker = Walker(environment, graph, tables, self._dice)
+        answered = (result for seen in graph.seen.values() for result in seen.results)
+        leaves = (leaf for result in answered for leaf in leaves_of(result))
+        self._describer = Describer(tables, self._dice, leaves)
+        self._asker = Asker(tables, self._describer, self._dice)
+        self._ids: list[str] = []
+        self._shapes = {shape_of(task.oracle) for task in environment.pack.tasks.values()}
+
+    @classmethod
+    async def open(
+        cls, environment: Environment, seed: int = 0, embed: Embed | None = None
+    ) -> Sampler:
+        """Look at an environment's tools and tables. Raises what ``Episode.start`` does."""
+        tables = Tables(environment)
+        graph = await tool_graph(environment, tables, seed, embed)
+        return cls(environment, graph, tables, seed)
+
+    async def sample(
+        self,
+        count: int,
+        calls: int = 5,
+        word: Word | None = None,
+        told: Callable[[Task], None] = lambda task: None,
+    ) -> Sampling:
+        """``count`` tasks, or as many as can be had, whose oracles take 1 to about ``calls`` calls;
+        no two oracles have one shape, and none has that of a task the pack has.
+
+        ``told`` hears of each. Raises ``InfrastructureFault``, and what ``word`` does.
+        """
+        made = Sampling()
+        episode = await Episode.start(self._environment, horizon=1_000_000)
+        mark = await episode.mark()
+        while len(made.tasks) < count and made.walks < count * _ATTEMPTS:
+            made.walks += 1
+            aim = _Aim(
+                level=made.walks % (COMPARED + 1),
+                calls=self._dice.randint(1, calls),
+                strict=made.walks < count * _ATTEMPTS // 2,
+            )
+            try:
+                sampled = await self._walked(episode, mark, aim)
+                task = await self._finished(sampled, word)
+            except (DeadEnd, PackInvalid, EnvironmentFault) as error:
+                made.given_up.append(str(error))
+                continue
+            self._shapes.add(shape_of(task.oracle))
+            self._ids.append(task.id)
+            made.tasks.append(task)
+            told(task)
+        await episode.close()
+        return made
+
+    async def _walked(self, episode: Episode, mark: str, aim: _Aim) -> SampledTask:
+        walk = Walk(episode, mark)
+        try:
+            if self._dice.random() < _QUESTIONS:
+                sampled = self._asked(walk, await self._walker.asking(walk, aim.calls), aim.level)
+            else:
+                moves = await self._walker.changing(walk, aim.calls)
+                sampled = self._changed(walk, moves, aim.level)
+        finally:
+            await walk.undo()
+        if aim.strict and len(sampled.task.oracle) < aim.calls - 1:
+            raise DeadEnd("it takes fewer calls than were wanted")
+        if aim.strict and aim.level and _LEVELS[EXPLICIT] in sampled.task.tags:
+            raise DeadEnd("nothing but its id tells it apart")
+        return sampled
+
+    def _asked(self, walk: Walk, move: Move, level: int) -> SampledTask:
+        question = self._asker.question(move, walk, level)
+        text = question.clause.text
+        draft = Draft(
+            f"{text[0].upper()}{text[1:]}.",
+            question.clause.implicit,
+            gate=question.gate,
+            answer=question.answer,
+        )
+        return self._drafted(walk, [(move, question.clause)], draft)
+
+    def _changed(self, walk: Walk, moves: Sequence[Move], level: int) -> SampledTask:
+        shown = walk.changes()
+        for move in moves:
+            touched = [change for change in walk.steps[move.number].changes if change.changes]
+            if not touched:
+                raise DeadEnd(f"{move.tool.name} changed nothing")
+        if not shown:
+            raise DeadEnd("what was changed was changed back")
+        clauses = [clause_of(move, walk, self._describer, level) for move in moves]
+        draft = Draft(sentences(clauses), max(clause.implicit for clause in clauses))
+        return self._drafted(walk, list(zip(moves, clauses, strict=True)), draft)
+
+    def _drafted(
+        self, walk: Walk, moves: Sequence[tuple[Move, Clause]], draft: Draft
+    ) -> SampledTask:
+        calls = list(walk.calls)
+        for move, clause in moves:
+            given = [_told(each, clause.plain) for each in move.given]
+            plain = msgspec.structs.replace(calls[move.number], arguments=assembled(given))
+            calls[move.number] = plain
+        oracle = tuple(needed(calls, [move.number for move, _ in moves]))
+        if shape_of(oracle) in self._shapes:
+            raise DeadEnd("there is one like it")
+        if len(oracle) > self._environment.pack.spec.limits.max_steps - 1:
+            raise DeadEnd("it takes too many steps")
+        task = Task(
+            id=self._id(slug_of(oracle, walk)),
+            instruction=draft.instruction,
+            verifier=UNJUDGED if draft.gate is None else {"answer": draft.gate},
+            oracle=oracle,
+            answer=draft.answer,
+            difficulty=difficulty_of(oracle, walk, draft),
+            tags=tuple(sorted({*tags_of(draft), "walk"})),
+        )
+        return SampledTask(
+            task=task,
+            steps=tuple(walk.steps),
+            figures=tuple(dict.fromkeys(figure for _, c in moves for figure in c.figures)),
+            hidden=tuple(_hidden(moves)),
+        )
+
+    def _id(self, slug: str) -> str:
+        """A name that no task has yet."""
+        taken = {*self._environment.pack.tasks, *self._ids}
+        names = (f"walk-{number:02d}-{slug}" for number in itertools.count(len(self._ids) + 1))
+        return next(name for name in names if name not in taken)
+
+    async def _finished(self, sampled: SampledTask, word: Word | None) -> Task:
+        """The task with its verifier, once that has been held against its oracle, and worded."""
+        task = sampled.task
+        if task.answer is None:
+            built = await construct(self._environment.with_tasks([task]), task)
+            task = msgspec.structs.replace(task, verifier=_verifier(built, task.oracle))
+        if problems := await held(self._environment.with_tasks([task]), task):
+            raise DeadEnd(problems[0])
+        if word is None:
+            return task
+        return msgspec.structs.replace(task, instruction=await word(sampled))
+
+
+def _told(each: Given, plain: Sequence[Given]) -> Given:
+    """What a call is given, by its value where the instruction says that."""
+    return each._replace(thing=None) if each in plain else each
+
+
+def _hidden(moves: Sequence[tuple[Move, Clause]]) -> Iterator[str]:
+    for move, clause in moves:
+        for each in move.given:
+            if each.thing is not None and each not in clause.plain:
+                yield str(each.thing.leaf.value)
+
+
+def _verifier(built: Construction, oracle: Sequence[OracleCall]) -> dict[str, Any]:
+    """All that the walk changed; of what somebody worded, case and white space do not count."""
+    worded = {text for call in oracle for text in _texts(call.arguments)}
+    chosen = {
+        cell.name: {"norm": cell.value}
+        for cell in built.cells
+        if isinstance(cell.value, str) and cell.value in worded and not cell.made_up
+    }
+    return {"expect": built.expect(chosen, ())}
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """The texts in arguments that are more than a word."""
+    if isinstance(value, str) and " " in value:
+        yield value
+    for inner in value.values() if isinstance(value, Mapping) else ():
+        yield from _texts(inner)
+    for inner in value if isinstance(value, list) else ():
+        yield from _texts(inner)
