@@ -7,7 +7,7 @@ from pathlib import Path
 from environments.archives import Trust, read_archive
 from environments.archives.layout import SUFFIX
 from environments.archives.signatures import PackNotTrusted
-from environments.catalogue import MANIFEST, SHIPPED, Catalogue
+from environments.catalogue import MANIFEST, SHIPPED, Catalogue, read_pack
 from environments.errors import PackInvalid
 from hub.data_dir import DataDir
 from hub.settings import Settings
@@ -20,6 +20,22 @@ def catalogue_of(settings: Settings) -> Catalogue:
     ``PackNotTrusted``); one of many in a folder is in ``invalid`` and hides no other. Raises
     ``KeyInvalid`` for a trusted key that is none, ``DataDirUnusable``.
     """
+    return Catalogue(*_supply(settings))
+
+
+def catalogue_with(pack: Path, settings: Settings) -> Catalogue:
+    """The packs that ``settings`` name, and before any other of its name the one in a folder; so
+    are those beside it that a world mounts. Raises what ``catalogue_of`` does."""
+    roots, invalid = _supply(settings)
+    ours = (SHIPPED.resolve(), DataDir(settings.data_dir).packs.resolve())
+    if settings.require_signed and not any(map(pack.resolve().is_relative_to, ours)):
+        raise _no_archive(pack)
+    beside = (pack.parent / name for name in read_pack(pack).spec.environments)
+    return Catalogue([pack, *(path for path in beside if path.is_dir()), *roots], invalid)
+
+
+def _supply(settings: Settings) -> tuple[list[Path], dict[Path, PackInvalid]]:
+    """Folders with packs, and archives that are none."""
     trust = Trust.of(settings.trusted_keys, required=settings.require_signed)
     roots: list[Path] = [SHIPPED] if settings.shipped else []
     invalid: dict[Path, PackInvalid] = {}
@@ -40,7 +56,7 @@ def catalogue_of(settings: Settings) -> Catalogue:
                 roots.append(_unpacked(archive, trust, settings))
             except PackInvalid as error:
                 invalid[archive] = error
-    return Catalogue(roots, invalid)
+    return roots, invalid
 
 
 def is_archive(path: Path) -> bool:

@@ -130,12 +130,9 @@ async def _rated(
     from environments.environment import open_environments
     from environments.evaluation.rating import rate as rated
     from environments.evaluation.runs import Evaluation, Terms, tries_of
-    from hub.supply import catalogue_of
+    from hub.supply import catalogue_with
 
     pack = load_pack(folder)
-    beside = (folder.parent / name for name in pack.spec.environments)
-    packs = (*settings.packs, folder, *(path for path in beside if path.is_dir()))
-    supply = msgspec.structs.replace(settings, packs=packs)
     terms = Terms(policy=given.policy, seed=given.seed, temperature=given.temperature)
     kept = f"{pack.digest[:16]}-{slug(given.policy)}-{given.temperature}-{given.seed}"
     async with (
@@ -143,7 +140,7 @@ async def _rated(
         user_of(settings) as user,
         playing(settings, terms, given.at_once, given.script) as policy,
         open_environments(
-            catalogue_of(supply), data_dir=settings.data_dir, judge=judge, user=user
+            catalogue_with(folder, settings), data_dir=settings.data_dir, judge=judge, user=user
         ) as environments,
     ):
         environment = await environments.get(pack.name)

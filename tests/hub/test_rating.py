@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from anyio.from_thread import start_blocking_portal
 
-from environments.catalogue import load_pack, pack_digest
+from environments.catalogue import SHIPPED, load_pack, pack_digest
 from environments.evaluation.rating import band_of
 from hub.cli import main
 from tests.environments.model_server import ModelServer, Reply, answering
@@ -96,6 +96,19 @@ def test_bands_go_into_the_tasks_only_when_asked_and_the_digest_is_told(
     assert before.digest in err
     assert after.digest in err
     assert json.loads(out.read_text())["digest"] == before.digest
+
+
+def test_a_folder_is_rated_also_where_a_shipped_pack_has_its_name(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "supplier"
+    shutil.copytree(SHIPPED / "supplier", folder, ignore=shutil.ignore_patterns("__pycache__"))
+    first = (folder / "tasks.jsonl").read_text().splitlines(keepends=True)[0]
+    (folder / "tasks.jsonl").write_text(first)
+    code, _, err = run(capsys, str(folder), "--policy", "oracle", "-k", "1")
+    assert code == 0, err
+    written = json.loads((tmp_path / "supplier.ratings.json").read_text())
+    assert [one["task"] for one in written["tasks"]] == [json.loads(first)["id"]]
 
 
 def test_runs_that_could_not_be_made_are_no_rating(
