@@ -22,6 +22,7 @@ def as_nobody_has_set_it() -> Iterator[None]:
             patch.delenv(name)
         # a shell starts what it puts into the background deaf to the keyboard, and its children are
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGQUIT, signal.SIG_DFL)
         yield
 
 

@@ -5,7 +5,7 @@
     run.json                     what was asked for
     scenario.json                the environments that were thought of
     environments/<name>/         tasks.json schema.sql data.json specification.json tools.py
-                                 oracle.json verifier.json check.json
+                                 oracle.json verifier.json walks.json check.json
     answers/  spending.jsonl     what the model said, and what that cost
     record.jsonl  report.md  report.html
 
@@ -60,6 +60,10 @@ class Wanted(Spec, frozen=True, kw_only=True):
     """How often what fails is made again."""
     tasks: int = 10
     """Of each environment."""
+    walks: int = 4
+    """Further tasks of each environment, by walks through the graph of its tools."""
+    walk_calls: int = 5
+    """How many calls such a walk takes, at most."""
     least_tables: int = 5
     least_tools: int = 8
     takes: dict[str, int] = msgspec.field(default_factory=dict)

@@ -17,7 +17,7 @@ from environments.synthesis.makeup import Makeup
 from environments.trajectory import Record
 
 RECORD: Final = "record.jsonl"
-ON_TASKS: Final = frozenset({"tasks", "oracle", "verifier", "check"})
+ON_TASKS: Final = frozenset({"tasks", "oracle", "verifier", "walks", "check"})
 """Stages that count tasks."""
 
 

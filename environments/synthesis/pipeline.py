@@ -25,11 +25,21 @@ from environments.synthesis.journal import (
     StageOutcome,
     write_record,
 )
-from environments.synthesis.stages import check, data, oracle, schema, tasks, tools, verifier
+from environments.synthesis.mending import NotMade
+from environments.synthesis.stages import (
+    check,
+    data,
+    oracle,
+    schema,
+    tasks,
+    tools,
+    verifier,
+    walks,
+)
 from environments.synthesis.stages.scenario import FILE as SCENARIO
 from environments.synthesis.stages.scenario import Proposal, Scenarios, scenarios
 from environments.synthesis.stages.shapes import Checked, Scenario
-from environments.synthesis.stages.stage import Bench, NotMade, Product, Stage, each, read_json
+from environments.synthesis.stages.stage import Bench, Product, Stage, each, read_json
 from environments.synthesis.workshop import Workshop
 
 AT_ONCE: Final = 4
@@ -42,9 +52,10 @@ STAGES: Final = (
     tools.TOOLS,
     oracle.STAGE,
     verifier.STAGE,
+    walks.STAGE,
     check.STAGE,
 )
-WORLD_STAGES: Final = (tasks.STAGE, oracle.STAGE, verifier.STAGE, check.STAGE)
+WORLD_STAGES: Final = (tasks.STAGE, oracle.STAGE, verifier.STAGE, walks.STAGE, check.STAGE)
 NAMES: Final = ("scenario", *(stage.name for stage in STAGES))
 
 

@@ -22,6 +22,7 @@ from hub.cli import (
     packs,
     rating,
     recorded,
+    sampling,
     scheduling,
     serving,
     synthesising,
@@ -52,6 +53,7 @@ rating.register(app)
 recorded.register(app)
 scheduling.register(app)
 synthesising.register(app)
+sampling.register(app)
 tokens.register(app)
 doctor.register(app)
 

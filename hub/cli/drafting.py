@@ -71,7 +71,7 @@ def draft(into: Path, run: Run, terms: Terms, settings: Settings) -> None:
     require_matplotlib()
     opened = None if run.resume is None else _opened(into, run.resume)
     asked = run.wanted if opened is None or _asks(run) else opened.wanted
-    priced = _priced(asked, terms)
+    price = priced(asked.model, asked.base_url, terms.price, terms.budget_usd)
     folder = _begun(into, asked) if opened is None else _changed(opened, run)
     wanted = folder.wanted
     endpoint = Endpoint(
@@ -83,7 +83,7 @@ def draft(into: Path, run: Run, terms: Terms, settings: Settings) -> None:
         attempts=terms.attempts,
         concurrency=terms.concurrency,
     )
-    spending = Spending(folder.path, priced, terms.budget_usd)
+    spending = Spending(folder.path, price, terms.budget_usd)
     _finish(_Work(folder, into, endpoint, settings.model_name == RECORDED), spending)
 
 
@@ -136,16 +136,18 @@ def _changed(folder: RunFolder, run: Run) -> RunFolder:
     return folder
 
 
-def _priced(wanted: Wanted, terms: Terms) -> Priced | None:
+def priced(
+    model: str, base_url: str, price: tuple[float, float] | None, budget_usd: float | None
+) -> Priced | None:
     """What tokens cost. Raises ``PriceUnknown`` where a budget needs it."""
     from environments.evaluation.figures import Prices
     from environments.synthesis.spending import PriceUnknown, price_of
 
-    given = Prices(prompt=terms.price[0], completion=terms.price[1]) if terms.price else None
-    priced = price_of(wanted.model, wanted.base_url, given)
-    if priced is None and terms.budget_usd is not None:
-        raise PriceUnknown(wanted.model)
-    return priced
+    given = Prices(prompt=price[0], completion=price[1]) if price else None
+    found = price_of(model, base_url, given)
+    if found is None and budget_usd is not None:
+        raise PriceUnknown(model)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,9 @@ Count = Annotated[
     typer.Option(min=1, help="How many environments; of a sentence, how many proposals."),
 ]
 Tasks = Annotated[int, typer.Option(min=1, help="Tasks of each environment.")]
+Walks = Annotated[
+    int, typer.Option(min=0, help="Further tasks of each, by walks through its tools.")
+]
 Resume = Annotated[
     str | None, typer.Option(help="Go on with this run: its name in runs/, or its folder.")
 ]
@@ -76,6 +79,7 @@ def synth(
         list[str] | None, typer.Option(help="Only these domains of --offline.")
     ] = None,
     tasks: Tasks = 10,
+    walks: Walks = 4,
     resume: Resume = None,
     redo: Redo = None,
     model: Model = None,
@@ -117,6 +121,7 @@ def synth(
         embedder=embedder or "",
         repairs=repairs,
         tasks=tasks,
+        walks=walks,
     )
     terms = Terms(concurrency, timeout_seconds, attempts, budget_usd, price)
     draft(into, Run(wanted, resume, redo), terms, settings)

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -31,44 +33,44 @@ from environments.synthesis.sampling.tables import Tables
 from environments.synthesis.sampling.walker import Given, Move, Walker, assembled
 from environments.synthesis.sampling.wording import Clause, clause_of, sentences
 from environments.synthesis.walk import DeadEnd, Walk, needed, shape_of
-from environments.trajectory import Step
 
 _ATTEMPTS: Final = 30
 """Walks for each task that is wanted, at most."""
-_QUESTIONS: Final = 0.25
+_QUESTIONS: Final = 0.3
+"""The share of tasks that only ask."""
 _LEVELS: Final = ("explicit", "described", "compared")
 
 
 class SampledTask(msgspec.Struct, frozen=True, kw_only=True):
-    """A task that a walk makes, before it is worded: what has to be said, and how it is solved."""
+    """A task that a walk made, and what somebody needs who words it otherwise."""
 
     task: Task
     """Its instruction is the templates'."""
-    steps: tuple[Step, ...]
-    """The calls of the oracle, and what was answered."""
     figures: tuple[str, ...]
     """What an instruction has to say, in whatever words."""
     hidden: tuple[str, ...]
     """Ids that it must not say: the agent is to find them."""
 
 
-Word = Callable[[SampledTask], Awaitable[str]]
-"""Writes the instruction. Raises ``DeadEnd`` where it cannot."""
-
-
 @dataclass(slots=True)
 class Sampling:
     """Tasks that were made, and why others were not."""
 
-    tasks: list[Task] = field(default_factory=list)
+    tasks: list[SampledTask] = field(default_factory=list)
     walks: int = 0
-    given_up: list[str] = field(default_factory=list)
-    """Reasons, one for each walk that made no task."""
+    reasons: Counter[str] = field(default_factory=Counter)
+    """Why a walk made no task, and how often."""
+
+    @property
+    def questions(self) -> int:
+        """How many of the tasks change nothing."""
+        return sum(one.task.answer is not None for one in self.tasks)
 
 
 class _Aim(NamedTuple):
     """What a walk is to become; ``strict``: or nothing at all."""
 
+    asks: bool
     level: int
     calls: int
     strict: bool
@@ -89,6 +91,7 @@ class Sampler:
         self._describer = Describer(tables, self._dice, leaves)
         self._asker = Asker(tables, self._describer, self._dice)
         self._ids: list[str] = []
+        self._said = {task.instruction for task in environment.pack.tasks.values()}
         self._shapes = {shape_of(task.oracle) for task in environment.pack.tasks.values()}
 
     @classmethod
@@ -104,41 +107,44 @@ class Sampler:
         self,
         count: int,
         calls: int = 5,
-        word: Word | None = None,
         told: Callable[[Task], None] = lambda task: None,
     ) -> Sampling:
         """``count`` tasks, or as many as can be had, whose oracles take 1 to about ``calls`` calls;
         no two oracles have one shape, and none has that of a task the pack has.
 
-        ``told`` hears of each. Raises ``InfrastructureFault``, and what ``word`` does.
+        ``told`` hears of each. Raises ``InfrastructureFault``.
         """
         made = Sampling()
         episode = await Episode.start(self._environment, horizon=1_000_000)
         mark = await episode.mark()
         while len(made.tasks) < count and made.walks < count * _ATTEMPTS:
             made.walks += 1
+            strict = made.walks < count * _ATTEMPTS // 2
+            few = made.questions < _QUESTIONS * (len(made.tasks) + 1)
             aim = _Aim(
+                asks=self._dice.random() < 0.5 and (few or not strict),
                 level=made.walks % (COMPARED + 1),
                 calls=self._dice.randint(1, calls),
-                strict=made.walks < count * _ATTEMPTS // 2,
+                strict=strict,
             )
             try:
                 sampled = await self._walked(episode, mark, aim)
-                task = await self._finished(sampled, word)
+                sampled = await self._judged(sampled)
             except (DeadEnd, PackInvalid, EnvironmentFault) as error:
-                made.given_up.append(str(error))
+                made.reasons[_reason(error)] += 1
                 continue
-            self._shapes.add(shape_of(task.oracle))
-            self._ids.append(task.id)
-            made.tasks.append(task)
-            told(task)
+            self._shapes.add(shape_of(sampled.task.oracle))
+            self._ids.append(sampled.task.id)
+            self._said.add(sampled.task.instruction)
+            made.tasks.append(sampled)
+            told(sampled.task)
         await episode.close()
         return made
 
     async def _walked(self, episode: Episode, mark: str, aim: _Aim) -> SampledTask:
         walk = Walk(episode, mark)
         try:
-            if self._dice.random() < _QUESTIONS:
+            if aim.asks:
                 sampled = self._asked(walk, await self._walker.asking(walk, aim.calls), aim.level)
             else:
                 moves = await self._walker.changing(walk, aim.calls)
@@ -183,7 +189,7 @@ class Sampler:
             plain = msgspec.structs.replace(calls[move.number], arguments=assembled(given))
             calls[move.number] = plain
         oracle = tuple(needed(calls, [move.number for move, _ in moves]))
-        if shape_of(oracle) in self._shapes:
+        if shape_of(oracle) in self._shapes or draft.instruction in self._said:
             raise DeadEnd("there is one like it")
         if len(oracle) > self._environment.pack.spec.limits.max_steps - 1:
             raise DeadEnd("it takes too many steps")
@@ -198,7 +204,6 @@ class Sampler:
         )
         return SampledTask(
             task=task,
-            steps=tuple(walk.steps),
             figures=tuple(dict.fromkeys(figure for _, c in moves for figure in c.figures)),
             hidden=tuple(_hidden(moves)),
         )
@@ -209,17 +214,20 @@ class Sampler:
         names = (f"walk-{number:02d}-{slug}" for number in itertools.count(len(self._ids) + 1))
         return next(name for name in names if name not in taken)
 
-    async def _finished(self, sampled: SampledTask, word: Word | None) -> Task:
-        """The task with its verifier, once that has been held against its oracle, and worded."""
+    async def _judged(self, sampled: SampledTask) -> SampledTask:
+        """The task with its verifier, once that has been held against its oracle."""
         task = sampled.task
         if task.answer is None:
             built = await construct(self._environment.with_tasks([task]), task)
             task = msgspec.structs.replace(task, verifier=_verifier(built, task.oracle))
         if problems := await held(self._environment.with_tasks([task]), task):
             raise DeadEnd(problems[0])
-        if word is None:
-            return task
-        return msgspec.structs.replace(task, instruction=await word(sampled))
+        return msgspec.structs.replace(sampled, task=task)
+
+
+def _reason(error: Exception) -> str:
+    """What is common to reasons of a kind."""
+    return re.sub(r"\b(task )?[\w-]*\d[\w.-]*|'[^']*'", "…", str(error).split(": ")[0])[:80]
 
 
 def _told(each: Given, plain: Sequence[Given]) -> Given:

@@ -12,24 +12,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+import msgspec
+
 from environments.catalogue import pack_digest
 from environments.check.report import CheckReport, Finding
 from environments.synthesis.journal import Rejection, Repair
 from environments.synthesis.makeup import gate_report, makeup_of
+from environments.synthesis.mending import Job, NotMade, difference, pretty, summarised
 from environments.synthesis.prompts import prompt
 from environments.synthesis.stages.shapes import Checked, Judged
-from environments.synthesis.stages.stage import (
-    Bench,
-    Job,
-    NotMade,
-    Product,
-    Stage,
-    difference,
-    pretty,
-    summarised,
-)
+from environments.synthesis.stages.stage import Bench, Product, Stage
 from environments.synthesis.stages.tools import Code, tool_problems
 from environments.synthesis.stages.verifier import verifiers_py
+from environments.synthesis.stages.walks import Walks
 from environments.synthesis.workshop import Draft
 
 FILE: Final = "check.json"
@@ -38,7 +33,8 @@ _TASK: Final = re.compile(r"^task ([a-z0-9-]+)[: ]")
 
 
 async def make(bench: Bench) -> Product:
-    judged = bench.read("verifier.json", Judged)
+    judged = _judged(bench)
+    into = len(judged.tasks)
     rejected: list[Rejection] = []
     repairs: list[Repair] = []
     draft, code = bench.draft, ""
@@ -63,8 +59,14 @@ async def make(bench: Bench) -> Product:
     environment = await bench.workshop.opened(full, bench.members)
     makeup = makeup_of(environment, judged.tasks, report)
     checked = Checked(digest=digest, makeup=makeup, code=code)
-    into = len(bench.read("verifier.json", Judged).tasks)
     return Product(pretty(checked).encode(), repairs, rejected, into, len(judged.tasks))
+
+
+def _judged(bench: Bench) -> Judged:
+    """The tasks that were thought of, and those that came of walks."""
+    judged = bench.read("verifier.json", Judged)
+    walked = bench.read("walks.json", Walks).tasks
+    return msgspec.structs.replace(judged, tasks=(*judged.tasks, *walked))
 
 
 def _with(draft: Draft, judged: Judged) -> Draft:

@@ -8,10 +8,11 @@ from typing import Final
 
 from environments.errors import EnvironmentFault, PackInvalid
 from environments.spec import Spec
+from environments.synthesis.mending import Job
 from environments.synthesis.prompts import prompt
 from environments.synthesis.stages.describe import as_json, row_counts
 from environments.synthesis.stages.shapes import Rows
-from environments.synthesis.stages.stage import Bench, Job, Product, Stage
+from environments.synthesis.stages.stage import Bench, Product, Stage
 
 
 class Data(Spec, frozen=True, kw_only=True):

@@ -14,10 +14,11 @@ from environments.errors import EnvironmentFault, PackInvalid
 from environments.spec import OracleCall, Spec, Task
 from environments.synthesis.construct import UNJUDGED
 from environments.synthesis.journal import Rejection, Repair
+from environments.synthesis.mending import Job, NotMade, pretty
 from environments.synthesis.prompts import prompt
 from environments.synthesis.stages.describe import as_json, tools_and_rows
 from environments.synthesis.stages.shapes import Solved, WantedTask
-from environments.synthesis.stages.stage import Bench, Job, NotMade, Product, Stage, each, pretty
+from environments.synthesis.stages.stage import Bench, Product, Stage, each
 from environments.synthesis.stages.tasks import Requirements
 
 FILE: Final = "oracle.json"

@@ -18,9 +18,10 @@ from environments.spec import Spec
 from environments.synthesis.alike import Embed, alike
 from environments.synthesis.folder import RUNS
 from environments.synthesis.journal import Rejection, Repair
+from environments.synthesis.mending import Job, NotMade, pretty
 from environments.synthesis.prompts import prompt
 from environments.synthesis.stages.shapes import Scenario
-from environments.synthesis.stages.stage import Bench, Job, NotMade, Product, pretty
+from environments.synthesis.stages.stage import Bench, Product
 
 FILE: Final = "scenario.json"
 LEAST_ENTITIES: Final = 4

@@ -8,9 +8,10 @@ from typing import Final
 
 from environments.errors import EnvironmentFault, PackInvalid
 from environments.spec import Spec
+from environments.synthesis.mending import Job
 from environments.synthesis.prompts import prompt
 from environments.synthesis.stages.shapes import Text
-from environments.synthesis.stages.stage import Bench, Job, Product, Stage
+from environments.synthesis.stages.stage import Bench, Product, Stage
 
 
 class Schema(Spec, frozen=True, kw_only=True):

@@ -11,10 +11,11 @@ import msgspec
 
 from environments.spec import Spec
 from environments.synthesis.alike import alike
+from environments.synthesis.mending import Job, pretty
 from environments.synthesis.prompts import prompt
 from environments.synthesis.stages.describe import tools_and_rows
 from environments.synthesis.stages.shapes import WantedTask
-from environments.synthesis.stages.stage import Bench, Job, Product, Stage, pretty
+from environments.synthesis.stages.stage import Bench, Product, Stage
 
 _ID: Final = re.compile(r"[a-z][a-z0-9-]{2,39}")
 

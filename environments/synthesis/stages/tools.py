@@ -15,10 +15,11 @@ from environments.check.probing import judge, probe
 from environments.environment import Environment
 from environments.errors import EnvironmentFault, PackInvalid
 from environments.spec import Spec
+from environments.synthesis.mending import Job, pretty
 from environments.synthesis.prompts import prompt
 from environments.synthesis.stages.scenario import MEMBER_CHARACTERS
 from environments.synthesis.stages.shapes import Specification, Text
-from environments.synthesis.stages.stage import Bench, Job, Product, Stage, pretty
+from environments.synthesis.stages.stage import Bench, Product, Stage
 
 LONGEST_PREFIX: Final = MEMBER_CHARACTERS + 2
 """Of a tool's name in a world: its environment's name and two underscores."""

@@ -23,10 +23,11 @@ from environments.synthesis.construct import (
 )
 from environments.synthesis.holding import held
 from environments.synthesis.journal import Rejection, Repair
+from environments.synthesis.mending import Job, NotMade, pretty
 from environments.synthesis.prompts import prompt
 from environments.synthesis.stages.oracle import Solutions
 from environments.synthesis.stages.shapes import Judged, Solved, Text
-from environments.synthesis.stages.stage import Bench, Job, NotMade, Product, Stage, each, pretty
+from environments.synthesis.stages.stage import Bench, Product, Stage, each
 from environments.synthesis.workshop import Draft
 
 FILE: Final = "verifier.json"

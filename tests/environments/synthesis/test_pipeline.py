@@ -52,11 +52,13 @@ async def test_first_attempts_are_wrong_and_the_pack_passes(
 ) -> None:
     bench, folder, record = library
     made = record.makeup
-    assert (record.outcome, made.tables, made.tools, made.tasks) == ("passed", 7, 10, 5)
+    assert (record.outcome, made.tables, made.tools, made.tasks) == ("passed", 7, 10, 9)
     tasks = load_pack(bench.packs / "tool-library").tasks.values()
-    assert made.tools_called == len({call.tool for task in tasks for call in task.oracle}) == 9
+    assert made.tools_called == len({call.tool for task in tasks for call in task.oracle}) == 10
     assert made.tables_changed == 5
     assert {gate.passed for gate in made.gates if gate.hard} == {True}
+    walked = [task.id for task in tasks if "walk" in task.tags]
+    assert len(walked) == 4
     repaired = {stage.stage: [repair.of for repair in stage.repairs] for stage in record.stages}
     assert repaired == {
         "scenario": [],
@@ -67,6 +69,7 @@ async def test_first_attempts_are_wrong_and_the_pack_passes(
         "tools": [""],
         "oracle": ["chipper-for-els", "chipper-for-els", "drill-comes-back"],
         "verifier": ["drill-comes-back"],
+        "walks": walked,
         "check": [],
     }
     lost = [what for stage in record.stages for what in stage.rejected]
@@ -105,7 +108,7 @@ async def test_the_report_shows_each_repair(
                 assert problem in text
             assert repair.changed in text
     assert page.count("<svg") == 2
-    assert page.count("<details>") == 7
+    assert page.count("<details>") == 11
     for outside in ("<script", "<link", "<img", "@import", "<?xml", "<metadata"):
         assert outside not in page
 
@@ -136,7 +139,7 @@ async def test_a_stage_edited_by_hand_is_kept_and_what_follows_is_made_anew(
         file = folder.path / "environments" / "tool-library" / "tools.py"
         file.write_text(file.read_text().replace("FEE_CENTS = 50", "FEE_CENTS = 80"))
         (record,) = await bench.run(folder)
-        assert bench.made_anew() == ["oracle", "verifier", "check"]
+        assert bench.made_anew() == ["oracle", "verifier", "walks", "check"]
         assert record.outcome == "passed"
         text = (tmp_path / "tool-library" / "tasks.jsonl").read_text()
         assert '"amount_cents":560' in text

@@ -1,7 +1,8 @@
 """What a model said, by environment, stage, task and attempt.
 
 ``tool-library``: the first attempts at the schema, the data, the code, one oracle and one verifier
-are wrong, and one task cannot be done. ``library-office`` is a world of it and of ``bookkeeping``.
+are wrong, so is each at wording a walk, and one task cannot be done. ``library-office`` is a world
+of it and of ``bookkeeping``.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ def recorded(question: str) -> str:
     stage = found(r"^Stage: (\S+)$", question)
     task = found(r"[Tt]ask `([a-z0-9-]+)`", question)
     attempt = int(found(r"^# Attempt (\d+)$", question) or 1)
+    if stage == "walks":
+        plain = found(r"^> (.*)$", question)
+        wrong = attempt == 1 and environment == "tool-library"
+        return json.dumps({"instruction": "See to it, please." if wrong else f"Hello! {plain}"})
     name = f"{stage}.{task}" if task else stage
     for number in range(attempt, 0, -1):
         for file in (HERE / environment).glob(f"{name}.{number}.*"):
