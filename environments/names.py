@@ -1,4 +1,4 @@
-"""Names that clients take: at most 40 characters."""
+"""Names: such as clients take, and what they name in the singular."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final
 
 CHARACTERS: Final = 40
 _SUFFIX_CHARACTERS: Final = 6
+_PLURALS: Final = (("ies", "y"), ("sses", "ss"), ("shes", "sh"), ("ches", "ch"), ("xes", "x"))
 
 
 def tool_name(text: str) -> str:
@@ -24,3 +25,12 @@ def shortened(name: str, original: str = "") -> str:
         return name
     mark = hashlib.sha256(original.encode()).hexdigest()[:_SUFFIX_CHARACTERS]
     return f"{name[: CHARACTERS - _SUFFIX_CHARACTERS - 1]}_{mark}"
+
+
+def singular(noun: str) -> str:
+    """One of what a regular English plural names: ``entries`` gives ``entry``. What is no plural
+    stays as it is."""
+    for plural, one in _PLURALS:
+        if noun.endswith(plural) and len(noun) > len(plural) + 1:
+            return noun.removesuffix(plural) + one
+    return noun if noun.endswith(("ss", "us", "is")) else noun.removesuffix("s")

@@ -21,6 +21,7 @@ from environments.check.runs import judged_as, side_by_side
 from environments.environment import WAIT, Environment
 from environments.episode import Episode
 from environments.errors import AgentError
+from environments.names import singular
 from environments.replay import first_difference
 from environments.spec import Task, ToolSpec
 
@@ -164,7 +165,7 @@ def _value(
     if kind == "boolean":
         return dice.random() < 0.5
     if kind == "array":
-        return [_value(_singular(name), part.get("items", {}), root, dice, pools)]
+        return [_value(singular(name), part.get("items", {}), root, dice, pools)]
     if kind == "object":
         inner = part.get("properties", {})
         return {key: _value(key, value, root, dice, pools) for key, value in inner.items()}
@@ -218,14 +219,8 @@ def known_values(environment: Environment, most: int | None = _VALUES) -> Pools:
                     values = values[:: len(values) // most + 1]
                 pools[column] += values
                 if (column,) == info.key:
-                    pools[f"{_singular(table)}_{column}"] += values
+                    pools[f"{singular(table)}_{column}"] += values
     return pools
-
-
-def _singular(name: str) -> str:
-    if name.endswith("ies"):
-        return f"{name[:-3]}y"
-    return name.removesuffix("s")
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
@@ -234,6 +229,6 @@ def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
             yield from _leaves(inner, key)
     elif isinstance(value, list):
         for inner in value:
-            yield from _leaves(inner, _singular(name))
+            yield from _leaves(inner, singular(name))
     elif value is not None:
         yield name, value

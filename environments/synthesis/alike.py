@@ -23,7 +23,7 @@ async def alike(texts: Sequence[str], embed: Embed | None = None) -> list[tuple[
     """The texts that say the same as an earlier one, each with the first that it is like."""
     if embed is not None and len(texts) > 1:
         vectors = await embed(texts)
-        return _pairs(vectors, _cosine, ALIKE_VECTORS)
+        return _pairs(vectors, cosine, ALIKE_VECTORS)
     return _pairs([_words(text) for text in texts], _shared, ALIKE_WORDS)
 
 
@@ -46,7 +46,8 @@ def _shared(left: frozenset[str], right: frozenset[str]) -> float:
     return len(left & right) / len(left | right) if left and right else 0.0
 
 
-def _cosine(left: Sequence[float], right: Sequence[float]) -> float:
+def cosine(left: Sequence[float], right: Sequence[float]) -> float:
+    """How alike two vectors are: 1 where they point the same way."""
     lengths = math.hypot(*left) * math.hypot(*right)
     product = sum(one * other for one, other in zip(left, right, strict=True))
     return product / lengths if lengths else 0.0

@@ -387,11 +387,3 @@ def plural_of(name: str) -> str:
     if name.endswith(("s", "x", "ch", "sh", "z")):
         return f"{name}es"
     return f"{name}s"
-
-
-def singular_of(noun: str) -> str:
-    """The singular of a regular plural: ``entries`` gives ``entry``."""
-    for end, other in (("ies", "y"), ("ches", "ch"), ("shes", "sh"), ("sses", "ss"), ("xes", "x")):
-        if noun.endswith(end):
-            return noun.removesuffix(end) + other
-    return noun.removesuffix("s")

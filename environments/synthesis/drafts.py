@@ -10,6 +10,8 @@ from environments.spec import Difficulty, OracleCall
 from environments.synthesis.walk import Walk
 
 LEVELS: Final[tuple[Difficulty, ...]] = ("easy", "medium", "hard", "expert")
+INTENTS: Final = ("explicit", "described", "compared")
+"""How implicit an instruction is: things by their ids, by a name, or by what they are to others."""
 _BOUNDS: Final = (3.0, 5.0, 7.5)
 
 
@@ -47,7 +49,7 @@ def slug_of(oracle: Sequence[OracleCall], walk: Walk) -> str:
 
 
 def tags_of(draft: Draft) -> set[str]:
-    tags = {("explicit", "described", "compared")[draft.implicit]}
+    tags = {INTENTS[draft.implicit]}
     if draft.gate is not None:
         tags.add("question")
     if draft.traps:

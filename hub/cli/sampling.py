@@ -14,6 +14,7 @@ import typer
 from hub.cli.output import complain, note, say, table
 from hub.cli.packs import folder_of
 from hub.cli.progress import progress
+from hub.cli.synthesising import BaseUrl, Budget, Embedder, Price, Repairs
 from hub.settings import Settings
 
 if TYPE_CHECKING:
@@ -32,17 +33,6 @@ Calls = Annotated[int, typer.Option(min=1, max=20, help="How many calls one take
 Seed = Annotated[int, typer.Option(help="The same seed gives the same tasks.")]
 Links = Annotated[bool, typer.Option("--links", help="Show what leads where, and make no tasks.")]
 Model = Annotated[str | None, typer.Option(help="Who words the tasks; without one, templates do.")]
-BaseUrl = Annotated[
-    str | None, typer.Option(help="Its OpenAI-compatible endpoint, up to and with /v1.")
-]
-Embedder = Annotated[
-    str | None, typer.Option(help="A model of the endpoint that embeds texts, to find more links.")
-]
-Budget = Annotated[float | None, typer.Option(min=0.0, help="Stop before this is spent.")]
-Price = Annotated[
-    tuple[float, float] | None, typer.Option(help="US dollars of a million tokens, in and out.")
-]
-Repairs = Annotated[int, typer.Option(min=0, help="How often a wording that fails is made again.")]
 Out = Annotated[
     Path | None, typer.Option(help="The file; by default NAME.sampled.jsonl beside the pack.")
 ]

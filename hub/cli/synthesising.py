@@ -44,7 +44,8 @@ BaseUrl = Annotated[
     str | None, typer.Option(help="Its OpenAI-compatible endpoint, up to and with /v1.")
 ]
 Embedder = Annotated[
-    str | None, typer.Option(help="A model of the endpoint that embeds texts, to find doubles.")
+    str | None,
+    typer.Option(help="A model of the endpoint that embeds texts, to tell what they mean."),
 ]
 Budget = Annotated[float | None, typer.Option(min=0.0, help="Stop before this is spent.")]
 Price = Annotated[

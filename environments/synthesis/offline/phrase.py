@@ -6,7 +6,7 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 
-from environments.synthesis.blueprint import singular_of
+from environments.names import singular
 
 _ONE = (
     "Please {a}.", "{A}.", "{A}, please.", "Could you {a}?", "I need you to {a}.", "Can you {a}?",
@@ -74,7 +74,7 @@ def worded(pattern: str, said: Mapping[str, str]) -> str:
     def fill(hole: re.Match[str]) -> str:
         article, name, plural = hole.groups(default="")
         value = said[name]
-        return (an(value) if article else value) + (singular_of(plural) if value == "1" else plural)
+        return (an(value) if article else value) + (singular(plural) if value == "1" else plural)
 
     return _HOLE.sub(fill, pattern)
 

@@ -7,7 +7,6 @@ somebody embeds texts, also by what they mean. What tools answer is known from c
 
 from __future__ import annotations
 
-import math
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ from environments.check.runs import oracle_plan, play, side_by_side
 from environments.environment import WAIT, Environment
 from environments.episode import Episode
 from environments.spec import ToolSpec
-from environments.synthesis.alike import Embed
+from environments.synthesis.alike import Embed, cosine
 from environments.synthesis.sampling.naming import JSON_TYPES, Naming, can_name
 from environments.synthesis.sampling.tables import Kind, Scalar, Tables, tokens_of
 
@@ -307,7 +306,7 @@ async def _meant(
     found: dict[tuple[str, str], Kind] = {}
     for one, vector in zip(open_ones, vectors, strict=False):
         close = [
-            (_cosine(vector, other), place)
+            (cosine(vector, other), place)
             for other, place in zip(vectors[len(asked) :], places, strict=True)
             if _takes(one, seen, place)
         ]
@@ -320,8 +319,3 @@ async def _meant(
 def _takes(one: Parameter, seen: Mapping[str, Seen], place: tuple[str, tuple[str, ...]]) -> bool:
     leaves = _fields(seen[place[0]].results).get(place[1], ())
     return all(isinstance(leaf.value, JSON_TYPES[str(one.schema["type"])]) for leaf in leaves)
-
-
-def _cosine(left: Sequence[float], right: Sequence[float]) -> float:
-    lengths = math.hypot(*left) * math.hypot(*right)
-    return sum(a * b for a, b in zip(left, right, strict=True)) / lengths if lengths else 0.0

@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from environments.synthesis.sampling.tables import Kind, Scalar, Tables, singular, tokens_of
+from environments.names import singular
+from environments.synthesis.sampling.tables import Kind, Scalar, Tables, tokens_of
 
 _NAMING: Final = ("id", "no", "number", "code", "key", "ref", "reference", "sku")
 """Last words of a name that names a thing."""

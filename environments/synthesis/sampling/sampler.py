@@ -24,7 +24,7 @@ from environments.errors import EnvironmentFault, PackInvalid
 from environments.spec import OracleCall, Task
 from environments.synthesis.alike import Embed
 from environments.synthesis.construct import UNJUDGED, Construction, construct
-from environments.synthesis.drafts import Draft, difficulty_of, slug_of, tags_of
+from environments.synthesis.drafts import INTENTS, Draft, difficulty_of, slug_of, tags_of
 from environments.synthesis.holding import held
 from environments.synthesis.sampling.asking import Asker
 from environments.synthesis.sampling.describing import COMPARED, EXPLICIT, Describer
@@ -38,7 +38,6 @@ _ATTEMPTS: Final = 30
 """Walks for each task that is wanted, at most."""
 _QUESTIONS: Final = 0.3
 """The share of tasks that only ask."""
-_LEVELS: Final = ("explicit", "described", "compared")
 
 
 class SampledTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,7 +152,7 @@ class Sampler:
             await walk.undo()
         if aim.strict and len(sampled.task.oracle) < aim.calls - 1:
             raise DeadEnd("it takes fewer calls than were wanted")
-        if aim.strict and aim.level and _LEVELS[EXPLICIT] in sampled.task.tags:
+        if aim.strict and aim.level and INTENTS[EXPLICIT] in sampled.task.tags:
             raise DeadEnd("nothing but its id tells it apart")
         return sampled
 

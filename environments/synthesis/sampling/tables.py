@@ -12,12 +12,12 @@ from typing import Any, Final, NamedTuple
 
 from environments.environment import Environment
 from environments.joint import joined
+from environments.names import singular
 from environments.world import World
 from snapshots.shapes import quoted
 
 Scalar = str | int | float
 _TOKEN: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_SIBILANTS: Final = ("sses", "shes", "ches", "xes", "zes")
 
 
 class Kind(NamedTuple):
@@ -121,17 +121,6 @@ class Tables:
 def tokens_of(name: str) -> tuple[str, ...]:
     """The words of a name, in lower case: ``orderLineId`` and ``order_line_id`` are the same."""
     return tuple(token.lower() for token in _TOKEN.findall(name))
-
-
-def singular(word: str) -> str:
-    """One of what an English plural names; other words as they are."""
-    if word.endswith("ies") and len(word) > 4:
-        return f"{word[:-3]}y"
-    if word.endswith(_SIBILANTS):
-        return word[:-2]
-    if word.endswith("s") and not word.endswith(("ss", "us", "is")):
-        return word[:-1]
-    return word
 
 
 def _read(environment: Environment) -> Iterator[tuple[str, Table]]:

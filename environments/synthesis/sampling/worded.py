@@ -11,6 +11,7 @@ import msgspec
 
 from environments.environment import Environment
 from environments.spec import Spec, Task
+from environments.synthesis.drafts import INTENTS
 from environments.synthesis.journal import Repair
 from environments.synthesis.mending import Desk, Job, pretty
 from environments.synthesis.prompts import prompt
@@ -20,14 +21,12 @@ STAGE: Final = "walks"
 _LONGEST: Final = 1200
 _TELLING: Final = 3
 """Shorter ids are in a text by chance."""
-_LEVELS: Final = {
-    "explicit": "Things are named by their ids.",
-    "described": "Nobody knows ids: things are said by what people call them.",
-    "compared": (
-        "Nobody knows ids: things are said by what they have in common with others, by comparison, "
-        "or by what they are to another thing."
-    ),
-}
+_HINTS: Final = (
+    "Things are named by their ids.",
+    "Nobody knows ids: things are said by what people call them.",
+    "Nobody knows ids: things are said by what tells them apart, by comparison, or through others.",
+)
+"""For each of ``INTENTS``."""
 
 
 class Worded(Spec, frozen=True, kw_only=True):
@@ -44,13 +43,13 @@ async def worded(
     Raises ``NotMade`` where it never says what it has to, and what ``Desk.make`` raises.
     """
     task = sampled.task
-    level = next(each for each in _LEVELS if each in task.tags)
+    hint = next(hint for intent, hint in zip(INTENTS, _HINTS, strict=True) if intent in task.tags)
     question = prompt(
         "wording",
         title=environment.pack.spec.title,
         calls="\n".join(_calls(environment, sampled)),
         plain=task.instruction,
-        level=_LEVELS[level],
+        hint=hint,
         figures="\n".join(f"  - {figure}" for figure in sampled.figures) or "  - (nothing)",
         hidden=", ".join(sampled.hidden) or "(there are none)",
         kind="It only asks, and the answer is judged" if task.answer else "It changes something",

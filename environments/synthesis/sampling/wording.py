@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from environments.names import singular
 from environments.spec import ToolSpec
 from environments.synthesis.sampling.describing import (
     DESCRIBED,
@@ -14,7 +15,7 @@ from environments.synthesis.sampling.describing import (
     said_value,
     words_of,
 )
-from environments.synthesis.sampling.tables import singular, tokens_of
+from environments.synthesis.sampling.tables import tokens_of
 from environments.synthesis.sampling.walker import Given, Move
 from environments.synthesis.walk import DeadEnd, Walk
 
