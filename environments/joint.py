@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from environments.names import shortened
 from snapshots import (
     Branch,
     Changeset,
@@ -133,8 +134,13 @@ SEPARATOR = "__"
 
 
 def joined(member: str, name: str) -> str:
-    """The world's name for a tool or a table of a member."""
+    """The world's name for a table of a member."""
     return f"{member}{SEPARATOR}{name}"
+
+
+def joined_tool(member: str, tool: str) -> str:
+    """The world's name for a tool of a member: clients take no more than 40 characters."""
+    return shortened(joined(member, tool))
 
 
 def parted(name: str) -> tuple[str, str]:

@@ -20,7 +20,6 @@ from typing import Any, Final
 import apsw
 import msgspec
 
-from environments.authoring import TOOL_NAME
 from environments.catalogue import Pack
 from environments.errors import EnvhubError, PackInvalid
 from environments.joint import (
@@ -30,9 +29,9 @@ from environments.joint import (
     encode_joint_delta,
     joined,
     joined_changes,
+    joined_tool,
     joint_delta,
     member_changes,
-    parted,
 )
 from environments.opened import WAIT, Environment
 from environments.sandbox.host import Case, Description, Moment, Transition, Trial
@@ -53,6 +52,8 @@ from snapshots import (
 from snapshots.shapes import quoted, read_shapes
 
 _VERSION: Final = 1
+_NO_NAME: Final = r"'[^']*'|--[^\n]*|/\*.*?\*/"
+"""Where SQL names no table, whatever stands there: texts and comments."""
 
 
 class World(Environment):
@@ -61,7 +62,8 @@ class World(Environment):
     def __init__(self, pack: Pack, members: Mapping[str, Environment], snapshot: Snapshot) -> None:
         self.members = members
         first = next(iter(members.values()))
-        self._owners = re.compile(rf"\b({'|'.join(map(re.escape, members))})__(?=\w)")
+        names = "|".join(map(re.escape, members))
+        self._owners = re.compile(rf"{_NO_NAME}|\b({names})__(?=\w)", re.DOTALL)
         self._begun: dict[str, Branch] = {}
         self._rows = Workspace(snapshot, verbatim=True)
         tables = {
@@ -69,7 +71,9 @@ class World(Environment):
             for name, member in members.items()
             for table, info in member.tables.items()
         }
-        description = Description(tools=tuple(_tools(members)), tables=tables)
+        tools = list(_tools(members))
+        self._owner_of = {tool.name: place for place, tool in tools}
+        description = Description(tools=tuple(tool for _, tool in tools), tables=tables)
         super().__init__(pack, snapshot, description, first.sandbox, first.judge, first.user)
 
     def check_task(self, task: Task) -> None:
@@ -94,7 +98,7 @@ class World(Environment):
         """Run a tool of one environment; the others' clocks follow."""
         if tool == WAIT:
             return await self.pass_time(branch, moment, arguments["seconds"])
-        name, inner = parted(tool)
+        name, inner = self._owner_of[tool]
         member, own = _at(branch, moment, name)
         told = await self.members[name].perform(member, own, inner, arguments)
         sum_ = _Sum(moment)
@@ -125,14 +129,14 @@ class World(Environment):
         """Run SQL in the world's names; a statement speaks of the tables of one environment."""
         state, sum_ = branch.fork(), _Sum(moment)
         for statement in statements:
-            owners = set(self._owners.findall(statement))
+            owners = {*filter(None, self._owners.findall(statement))}
             if len(owners) != 1:
                 raise PackInvalid(
                     f"a statement must speak of the tables of one environment: {statement[:200]}",
                     hint=f"name tables like {joined(next(iter(self.members)), 'table')}",
                 )
             name = owners.pop()
-            own = [self._owners.sub("", statement)]
+            own = [self._owners.sub(lambda found: "" if found[1] else found[0], statement)]
             told = await self.members[name].act(*_at(state, sum_.moment, name), own)
             if told.error is not None:
                 return Transition(moment=moment, error=told.error)
@@ -249,18 +253,15 @@ def _at(branch: Branch, moment: Moment, name: str) -> tuple[Branch, Moment]:
     return branch.member(name), Moment(moment.clock_ms, seed, counters)
 
 
-def _tools(members: Mapping[str, Environment]) -> Iterable[ToolSpec]:
+def _tools(members: Mapping[str, Environment]) -> Iterable[tuple[tuple[str, str], ToolSpec]]:
+    """The world's tools, each with its member and what it is called there."""
     for name, member in members.items():
         for tool in member.tools.values():
             if tool.name == WAIT and member.pack.events:
                 continue  # the world has one of its own
-            whole = joined(name, tool.name)
-            if not TOOL_NAME.match(whole):
-                raise PackInvalid(
-                    f"tool name {whole!r} is too long", hint="40 characters, prefix included"
-                )
             title = f"{member.pack.spec.title}: {tool.title}"
-            yield msgspec.structs.replace(tool, name=whole, title=title)
+            whole = joined_tool(name, tool.name)
+            yield (name, tool.name), msgspec.structs.replace(tool, name=whole, title=title)
 
 
 def _step_of(name: str, step: Step) -> Step:

@@ -250,14 +250,27 @@ async def test_a_statement_speaks_of_one_environment(
     assert said in str(caught.value)
 
 
-async def test_names_have_room_for_their_prefix(tmp_path: Path) -> None:
-    catalogue = world(tmp_path)
+async def test_a_name_too_long_with_its_prefix_is_shortened(tmp_path: Path) -> None:
+    world(tmp_path)
     tools = tmp_path / "till" / "tools.py"
     name = "list_every_bill_there_ever_was_so_far"
     tools.write_text(tools.read_text().replace("def list_bills", f"def {name}"))
-    assert catalogue.names() == ["market", "shop", "till"]
     async with open_environments([tmp_path]) as opened:
         assert name in (await opened.get("till")).tools
-        with pytest.raises(PackInvalid) as caught:
-            await opened.get("market")
-    assert "40 characters" in str(caught.value)
+        episode = await Episode.start(await opened.get("market"))
+        step = await episode.call("till__list_every_bill_there_ever__7f2984", {})
+    assert step.error is None
+
+
+async def test_what_a_text_says_names_no_table(tmp_path: Path) -> None:
+    text = "shop__orders, till__bills: it's -- /* till__notes"
+    quoted = text.replace("'", "''")
+    statement = f"UPDATE till__bills SET status = '{quoted}' /* as\nshop__orders */ -- till__bills'"
+    line = (PACKS / "market" / "tasks.jsonl").read_text().splitlines()[0]
+    task = {**msgspec.json.decode(line), "initial": [statement]}
+    world(tmp_path, tasks_jsonl=msgspec.json.encode(task).decode())
+    async with open_environments([tmp_path]) as opened:
+        market = await opened.get("market")
+        episode = await Episode.start(market, task="order-and-bill")
+        step = await episode.call("till__list_bills", {})
+    assert [bill["status"] for bill in step.result] == [text]
