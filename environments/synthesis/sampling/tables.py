@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -52,6 +53,8 @@ class Tables:
 
     def __init__(self, environment: Environment) -> None:
         self._tables = dict(_read(environment))
+        self._values: dict[tuple[str, str], dict[Any, list[Mapping[str, Any]]]] = {}
+        self._cells: Counter[str] = Counter()
         self._index = {
             Kind(table.name, column): {row[column]: row for row in table.rows}
             for table in self._tables.values()
@@ -94,11 +97,19 @@ class Tables:
 
     def alike(self, table: str, values: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         """The rows that have these values."""
-        return [
-            row
-            for row in self._tables[table].rows
-            if all(row[name] == value for name, value in values.items())
-        ]
+        if not values:
+            return list(self._tables[table].rows)
+        column, value = next(iter(values.items()))
+        rows = self._by_value(table, column).get(value, ())
+        return [row for row in rows if all(row[name] == one for name, one in values.items())]
+
+    def _by_value(self, table: str, column: str) -> Mapping[Any, Sequence[Mapping[str, Any]]]:
+        found = self._values.get((table, column))
+        if found is None:
+            found = self._values[table, column] = defaultdict(list)
+            for row in self._tables[table].rows:
+                found[row[column]].append(row)
+        return found
 
     def referred(self, table: str, column: str) -> Kind | None:
         """What a column that refers to another table's row names it by."""
@@ -109,13 +120,10 @@ class Tables:
 
     def places(self, value: Any) -> int:
         """In how many cells a value stands, as itself or as text."""
-        text = str(value)
-        return sum(
-            str(cell) == text
-            for table in self._tables.values()
-            for row in table.rows
-            for cell in row.values()
-        )
+        if not self._cells:
+            rows = (row for table in self for row in table.rows)
+            self._cells.update(str(cell) for row in rows for cell in row.values())
+        return self._cells[str(value)]
 
 
 def tokens_of(name: str) -> tuple[str, ...]:
