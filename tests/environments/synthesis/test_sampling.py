@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,10 @@ from environments.check import check_packs
 from environments.environment import Environments
 from environments.episode import Episode
 from environments.oracle import REFERENCE, play_oracle
+from environments.spec import EnvironmentSpec
 from environments.synthesis.sampling.sampler import Sampler, Sampling
 from environments.synthesis.walk import shape_of
+from environments.synthesis.workshop import Draft, workshop
 
 pytestmark = pytest.mark.anyio
 SEED = 3
@@ -58,6 +60,41 @@ async def test_names_that_say_nothing_are_linked_by_the_values_that_were_seen(
     found = ("search_tickets", "results.*.id", "merge_tickets", "source_id")
     assert found in links
     assert ("get_ticket", "assignee_id", "assign_ticket", "agent_id") in links
+
+
+PEOPLE = """from environments.authoring import Database, tool
+
+
+@tool(read_only=True)
+def list_people(db: Database) -> list[dict]:
+    '''Everybody on the staff.'''
+    return db.rows("SELECT code, name FROM people")
+
+
+@tool(read_only=True)
+def count_shifts(whom: str) -> dict:
+    '''How often somebody on the staff has worked.'''
+    return {"shifts": len(whom)}
+"""
+
+
+async def test_a_parameter_whose_name_says_nothing_takes_what_means_the_same() -> None:
+    spec = EnvironmentSpec(name="staff", version="1", title="Staff", summary="Who works here.")
+    draft = Draft(
+        spec,
+        schema="CREATE TABLE people (code TEXT PRIMARY KEY, name TEXT NOT NULL);",
+        rows={"people": [{"code": "anna", "name": "Anna Berg"}, {"code": "bo", "name": "Bo Dahl"}]},
+        tools=PEOPLE,
+    )
+
+    async def embed(texts: Sequence[str]) -> list[list[float]]:
+        return [[1.0, 0.0] if "whom" in text or "code" in text else [0.0, 1.0] for text in texts]
+
+    async with workshop() as place:
+        environment = await place.opened(draft)
+        assert links_of(await Sampler.open(environment, SEED)) == set()
+        sampler = await Sampler.open(environment, SEED, embed)
+        assert links_of(sampler) == {("list_people", "*.code", "count_shifts", "whom")}
 
 
 async def test_a_world_is_walked_across_its_members(shipped: Environments) -> None:
