@@ -67,6 +67,12 @@ class Pack:
     def name(self) -> str:
         return self.spec.name
 
+    @property
+    def imported(self) -> bool:
+        """Whether it, or what it mounts, was made elsewhere, for another kind of host, and is taken
+        as it is."""
+        return self.spec.runtime != "native" or any(each.imported for each in self.members)
+
     def recipe(self) -> Recipe:
         """What its database is built from, read each time: it is large, and wanted once.
 

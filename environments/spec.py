@@ -100,11 +100,6 @@ class EnvironmentSpec(Spec, frozen=True, kw_only=True):
     split: Split | None = None
     """What the environment as a whole is for; wins over the splits of its tasks."""
 
-    @property
-    def imported(self) -> bool:
-        """Whether it was made elsewhere, for another kind of host, and is taken as it is."""
-        return self.runtime != "native"
-
 
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One tool as clients see it; extracted from the pack's code in the guest."""

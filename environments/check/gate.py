@@ -96,7 +96,7 @@ async def _play(environment: Environment, findings: Findings) -> Sequence[Run]:
         gates.append(lambda: extra_reads(environment, sound, broken))
         gates.append(lambda: stray_changes(environment, sound))
         gates.append(lambda: dropped_writes(environment, sound))
-    elif environment.pack.spec.imported:
+    elif environment.pack.imported:
         gates.append(lambda: replays_at_random(environment, broken))
     for gate in gates:
         findings.append(await gate())

@@ -24,7 +24,7 @@ def judge_oracles(
 
     That a task of others has no oracle is noted, and fails nothing."""
     without = [run.task.id for run in runs if not run.task.oracle]
-    if environment.pack.spec.imported:
+    if environment.pack.imported:
         runs = [run for run in runs if run.task.oracle]
         said = [f"nobody knows that it can be solved: task {name}" for name in without]
         findings.append(finding("tasks have an oracle", said, hard=False))
@@ -79,7 +79,7 @@ async def doing_nothing(environment: Environment, tasks: Sequence[Task]) -> Find
         return ""
 
     problems = await side_by_side(tasks, earned)
-    hard = not environment.pack.spec.imported
+    hard = not environment.pack.imported
     return finding("doing nothing scores 0", [each for each in problems if each], hard=hard)
 
 

@@ -98,7 +98,7 @@ def judge(environment: Environment, probes: Sequence[Probe]) -> list[Finding]:
             "failing calls change nothing",
             _once(kept),
             note=f"{len(failed)} failing calls",
-            hard=not environment.pack.spec.imported,
+            hard=not environment.pack.imported,
         ),
         finding("wrong calls are answered, not crashed", _once(crashed), note=_codes(failed)),
         finding("reading tools write nothing", _once(wrote)),
@@ -108,7 +108,7 @@ def judge(environment: Environment, probes: Sequence[Probe]) -> list[Finding]:
 
 def _inside(environment: Environment, failed: Sequence[Probe]) -> Iterator[Finding]:
     """What the application of others failed on, where its server would answer with a bare 500."""
-    if environment.pack.spec.imported:
+    if environment.pack.imported:
         errors = [(one, one.step.error) for one in failed if _code(one) == INTERNAL_ERROR]
         said = [f"{one}: {error.message}" for one, error in errors if error is not None]
         yield finding("no tool fails inside", _once(said), hard=False)

@@ -78,7 +78,7 @@ async def random_runs(
     problems += [f"task {task_id}: a random run could not be scored" for task_id in unset]
     best = max(sums.values(), default=0.0) / RUNS
     note = f"{len(every)} runs, the best mean of a task is {best:.3f}"
-    hard = not environment.pack.spec.imported
+    hard = not environment.pack.imported
     return finding("random runs score next to nothing", problems, note=note, hard=hard)
 
 
