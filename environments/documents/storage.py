@@ -83,10 +83,11 @@ def write_rows(connection: apsw.Connection, layout: Layout, before: Rows, after:
     return written
 
 
-def statements(layout: Layout, before: Rows, after: Rows) -> Iterator[str]:
-    """SQL that makes the rows ``before`` those ``after``, to be run without parameters."""
+def statements(layout: Layout, before: Rows, after: Rows, prefix: str = "") -> Iterator[str]:
+    """SQL that makes the rows ``before`` those ``after``, to be run without parameters, where the
+    tables have a ``prefix``."""
     for words in _words(layout):
-        table = quoted(words.table)
+        table = quoted(prefix + words.table)
         for key, old, new in _differences(before.get(words.table, {}), after[words.table]):
             if old is not None:
                 pairs = zip(words.names, key, strict=False)

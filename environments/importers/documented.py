@@ -53,7 +53,6 @@ class Documented(msgspec.Struct, frozen=True, kw_only=True):
     def write(self, folder: Path) -> None:
         """Fill ``folder`` with the pack's files, replacing those that are there."""
         shutil.rmtree(folder / "data", ignore_errors=True)
-        (folder / "tasks.jsonl").unlink(missing_ok=True)
         layout = self.binding.layout
         orders: dict[str, tuple[str, ...]] = {
             table: (AT,) for table, names in columns(layout).items() if AT in names
@@ -65,9 +64,7 @@ class Documented(msgspec.Struct, frozen=True, kw_only=True):
         (folder / BINDING).write_text(self.binding.to_text(), encoding="utf-8")
         if self.policy:
             (folder / "policy.md").write_text(self.policy.strip() + "\n", encoding="utf-8")
-        if self.tasks:
-            lines = (json.dumps(msgspec.to_builtins(task)) + "\n" for task in self.tasks)
-            (folder / "tasks.jsonl").write_text("".join(lines), encoding="utf-8")
+        write_tasks(folder, self.tasks)
         self._write_rows(folder / "data")
 
     def _write_rows(self, folder: Path) -> None:
@@ -81,6 +78,14 @@ class Documented(msgspec.Struct, frozen=True, kw_only=True):
             if rows:
                 lines = (json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows)
                 (folder / f"{table}.jsonl").write_text("".join(lines), encoding="utf-8")
+
+
+def write_tasks(folder: Path, tasks: Sequence[Task]) -> None:
+    """Write the tasks of a pack, replacing those that are there."""
+    lines = [json.dumps(msgspec.to_builtins(task)) + "\n" for task in tasks]
+    (folder / "tasks.jsonl").unlink(missing_ok=True)
+    if lines:
+        (folder / "tasks.jsonl").write_text("".join(lines), encoding="utf-8")
 
 
 def read_json(path: Path) -> Any:

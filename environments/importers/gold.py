@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from environments.documents import HIDDEN, Layout, Rows, decode, encode
+from environments.catalogue import Pack
+from environments.documents import HIDDEN, Layout, Rows, decode, encode, read_binding
 from environments.documents.layout import AT, IN
 from environments.documents.mapping import columns
 from environments.environment import Environment
 from environments.episode import Episode
 from environments.errors import InvalidArguments, UnknownTool
 from environments.importers.trial import LONG
+from environments.joint import joined
 from environments.spec import OracleCall, Task
 from snapshots import Changeset
 
@@ -24,40 +26,61 @@ _NEVER_MADE: Final = frozenset({UnknownTool.code, InvalidArguments.code})
 
 
 class Gold(msgspec.Struct, frozen=True, kw_only=True):
-    """A task without its verifier, and the document it should end with, if that is known."""
+    """A task without its verifier. Documents go by the names of their packs: a world has one of
+    each that it mounts."""
 
     task: Task
-    document: Any
+    documents: Mapping[str, Any]
     """What it begins with."""
-    final: Any = None
+    finals: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    """What it should end with, as far as that is known."""
 
 
-async def judged(
-    environment: Environment, layout: Layout, golds: Sequence[Gold]
-) -> list[Task | str]:
+class _Part(NamedTuple):
+    """A document of an environment."""
+
+    prefix: str
+    """Of its tables."""
+    layout: Layout
+    rows: Rows
+    """Of the pack's own document."""
+
+
+def _parts(pack: Pack) -> dict[str, _Part]:
+    found = {}
+    for each in pack.members or (pack,):
+        layout = read_binding(each.path).layout
+        prefix = joined(each.name, "") if pack.members else ""
+        found[each.name] = _Part(prefix, layout, pack_rows(each, layout))
+    return found
+
+
+async def judged(environment: Environment, golds: Sequence[Gold]) -> list[Task | str]:
     """Each task with a verifier, or why its calls are no solution of it. It must be in the
     environment already, with any verifier.
 
     The calls are made twice, with two seeds: what differs was drawn, and may be anything.
     """
-    rows = pack_rows(environment, layout)
-    return [await _judged(environment, layout, rows, gold) for gold in golds]
+    parts = _parts(environment.pack)
+    return [await _judged(environment, parts, gold) for gold in golds]
 
 
-async def ends(environment: Environment, layout: Layout, golds: Sequence[Gold]) -> list[Any]:
+async def ends(environment: Environment, golds: Sequence[Gold]) -> list[Any]:
     """The documents that the calls of those tasks end with whose calls can be made."""
-    rows = pack_rows(environment, layout)
+    parts = _parts(environment.pack)
     found = []
     for gold in golds:
         made = await _made(environment, gold.task, 0)
-        if not isinstance(made, str):
-            start = encode(layout, gold.document, rows)
-            found.append(decode(layout, changed(layout, start, made[1])))
+        if isinstance(made, str):
+            continue
+        for name, part in parts.items():
+            start = encode(part.layout, gold.documents[name], part.rows)
+            after = changed(part.layout, start, made[1], part.prefix)
+            found.append(decode(part.layout, after))
     return found
 
 
-async def _judged(environment: Environment, layout: Layout, rows: Rows, gold: Gold) -> Task | str:
-    start = encode(layout, gold.document, rows)
+async def _judged(environment: Environment, parts: Mapping[str, _Part], gold: Gold) -> Task | str:
     runs = []
     for seed in (0, 1):
         made = await _made(environment, gold.task, seed)
@@ -65,16 +88,18 @@ async def _judged(environment: Environment, layout: Layout, rows: Rows, gold: Go
             return made
         runs.append(made)
     (oracle, changes), (_, others) = runs
-    after = changed(layout, start, changes)
-    others_after = [changed(layout, start, others)]
-    if gold.final is not None:
-        others_after.append(encode(layout, gold.final, after))
     loose: Loose = {}
-    for end in others_after:
-        told = _loosen(layout, start, after, end, loose)
-        if told:
-            return told
-    expected = _expected(changes, loose)
+    for name, part in parts.items():
+        start = encode(part.layout, gold.documents[name], part.rows)
+        after = changed(part.layout, start, changes, part.prefix)
+        others_after = [changed(part.layout, start, others, part.prefix)]
+        if gold.finals.get(name) is not None:
+            others_after.append(encode(part.layout, gold.finals[name], after))
+        for end in others_after:
+            told = _loosen(part, start, after, end, loose)
+            if told:
+                return told
+    expected = _expected(changes, loose, {f"{part.prefix}{HIDDEN}" for part in parts.values()})
     verifier: dict[str, Any] = (
         {"expect": expected} if expected else {"trace": [_called(call) for call in oracle]}
     )
@@ -100,32 +125,33 @@ async def _made(
         await episode.close()
 
 
-def pack_rows(environment: Environment, layout: Layout) -> Rows:
+def pack_rows(pack: Pack, layout: Layout) -> Rows:
     """The rows of the pack's own document, read from its files."""
     names = columns(layout)
     rows: Rows = {table: {} for table in names}
-    for batch in environment.pack.recipe().rows:
+    for batch in pack.recipe().rows:
         width = 2 if names[batch.table][0] == IN else 1
         for row in batch.rows:
             rows[batch.table][row[:width]] = row
     return rows
 
 
-def changed(layout: Layout, rows: Rows, changes: Changeset) -> Rows:
-    """The rows once ``changes`` were made to them."""
+def changed(layout: Layout, rows: Rows, changes: Changeset, prefix: str = "") -> Rows:
+    """The rows once ``changes`` were made to them, in which their tables have a ``prefix``."""
     after = {table: dict(held) for table, held in rows.items()}
-    told = changes.to_json()
+    net = changes.to_json()
     for table, names in columns(layout).items():
-        if table not in told:
+        told = net.get(prefix + table)
+        if told is None:
             continue
-        width = len(told[table]["key"])
-        for row in told[table]["removed"]:
+        width = len(told["key"])
+        for row in told["removed"]:
             del after[table][tuple(row[name] for name in names[:width])]
-        for change in told[table]["changed"]:
+        for change in told["changed"]:
             key = tuple(change["key"][name] for name in names[:width])
             held = dict(zip(names, after[table][key], strict=True)) | change["after"]
             after[table][key] = tuple(held[name] for name in names)
-        for row in told[table]["added"]:
+        for row in told["added"]:
             key = tuple(row[name] for name in names[:width])
             after[table][key] = tuple(row[name] for name in names)
     return after
@@ -135,10 +161,10 @@ Loose = dict[str, set[str]]
 """By table the columns whose values were drawn."""
 
 
-def _loosen(layout: Layout, start: Rows, after: Rows, end: Rows, loose: Loose) -> str:
+def _loosen(part: _Part, start: Rows, after: Rows, end: Rows, loose: Loose) -> str:
     """Add the columns in which two ends of the same calls differ; or say why these are not the
     same. New rows whose keys were drawn are taken for one another in their order."""
-    for table, names in columns(layout).items():
+    for table, names in columns(part.layout).items():
         mine, theirs = after[table], end[table]
         new = [
             [key for key in _in_order(names, rows) if key not in start[table] and key not in other]
@@ -146,7 +172,7 @@ def _loosen(layout: Layout, start: Rows, after: Rows, end: Rows, loose: Loose) -
         ]
         gone = {key for key in start[table] if (key in mine) is not (key in theirs)}
         if gone or len(new[0]) != len(new[1]):
-            return f"its calls end elsewhere: with other rows of {table}"
+            return f"its calls end elsewhere: with other rows of {part.prefix}{table}"
         pairs = [(mine[a], theirs[b]) for a, b in zip(*new, strict=True)]
         pairs += [(row, theirs[key]) for key, row in mine.items() if key in theirs]
         for one, other in pairs:
@@ -154,9 +180,9 @@ def _loosen(layout: Layout, start: Rows, after: Rows, end: Rows, loose: Loose) -
                 name for name, a, b in zip(names, one, other, strict=True) if name != AT and a != b
             }
             if differing and one in start[table].values():
-                what = f"{table}.{min(differing)}"
+                what = f"{part.prefix}{table}.{min(differing)}"
                 return f"its calls end elsewhere: {what} is not changed by them"
-            loose.setdefault(table, set()).update(differing)
+            loose.setdefault(part.prefix + table, set()).update(differing)
     return ""
 
 
@@ -165,10 +191,10 @@ def _in_order(names: list[str], rows: Mapping[Any, Any]) -> list[Any]:
     return sorted(rows, key=lambda key: (type(rows[key][at]).__name__, rows[key][at]))
 
 
-def _expected(changes: Changeset, loose: Loose) -> list[dict[str, Any]]:
+def _expected(changes: Changeset, loose: Loose, unjudged: Collection[str]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for table, told in changes.to_json().items():
-        if table == HIDDEN:
+        if table in unjudged:
             continue
         free = {AT} | loose.get(table, set())
         for change in ("added", "removed"):

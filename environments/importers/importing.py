@@ -19,7 +19,7 @@ from environments.catalogue import PACK_NAME, load_pack, pack_digest
 from environments.check import CheckReport, Finding, checking, known_report
 from environments.errors import EnvhubError, PackInvalid
 from environments.importers.processes import Lost, spread
-from environments.importers.source import ImportRefused, Source, Written
+from environments.importers.source import ImportRefused, Source, WorldSource, Written
 from environments.importers.trial import trying_out
 
 ORIGIN: Final = ".import.json"
@@ -82,7 +82,8 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
 def import_sources(
     kind: str, sources: Sequence[Source], into: Path, *, jobs: int
 ) -> Generator[Imported]:
-    """Write a pack for each source into the folder ``into``, and say what became of each.
+    """Write a pack for each source into the folder ``into``, worlds last, and say what became of
+    each.
 
     A pack made from the same source by the same code is left as it is. A folder that nobody
     imported, or that was edited since, is never replaced: its source is refused. Ended halfway, by
@@ -90,18 +91,20 @@ def import_sources(
     """
     with workplace(into) as scratch:
         names: set[str] = set()
-        waiting: list[Source] = []
+        alone: list[Source] = []
+        worlds: list[Source] = []
         for source in sources:
             if source.name in names:
                 yield _refusal(source.name, "another environment of this run has that name")
             else:
-                waiting.append(source)
+                (worlds if isinstance(source, WorldSource) else alone).append(source)
             names.add(source.name)
         bench = partial(_writing, kind, into, scratch)
-        for source, told in spread(
-            bench, waiting, jobs=jobs, seconds=_WRITE_SECONDS, scratch=scratch
-        ):
-            yield _lost(source.name, told.reason) if isinstance(told, Lost) else told
+        for waiting in (alone, worlds):
+            for source, told in spread(
+                bench, waiting, jobs=jobs, seconds=_WRITE_SECONDS, scratch=scratch
+            ):
+                yield _lost(source.name, told.reason) if isinstance(told, Lost) else told
 
 
 def check_imported(
@@ -201,7 +204,10 @@ def _import(kind: str, into: Path, scratch: Path, source: Source) -> Imported:
     if not PACK_NAME.fullmatch(source.name):
         raise ImportRefused(f"{source.name!r} is no name for a pack")
     place = into / source.name
-    made_from = hashlib.sha256(f"{kind}\n{_code()}\n{source.digest}".encode()).hexdigest()
+    mounted = _mounted(kind, source, into)
+    digests = "".join(f"\n{name} {pack_digest(path)}" for name, path in mounted.items())
+    words = f"{kind}\n{_code()}\n{source.digest}{digests}"
+    made_from = hashlib.sha256(words.encode()).hexdigest()
     known = origin_of(place)
     if known is not None and known.source == made_from:
         return _told(place, known, unchanged=True)
@@ -216,12 +222,21 @@ def _import(kind: str, into: Path, scratch: Path, source: Source) -> Imported:
     with tempfile.TemporaryDirectory(dir=scratch, prefix=f"{source.name}-") as temporary:
         folder = Path(temporary) / source.name
         folder.mkdir()
+        for name, path in mounted.items():
+            (folder.parent / name).symlink_to(path.resolve())
         written = source.write(folder)
         origin = _sealed(folder, kind, made_from, written)
         if place.exists():
             place.rename(Path(temporary) / "before")
         folder.rename(place)
     return _told(place, origin, unchanged=False)
+
+
+def _mounted(kind: str, source: Source, into: Path) -> dict[str, Path]:
+    """The packs there are of those that a source mounts."""
+    wanted = source.mounts if isinstance(source, WorldSource) else ()
+    origins = {name: origin_of(into / name) for name in wanted}
+    return {name: into / name for name, of in origins.items() if of and of.importer == kind}
 
 
 def _sealed(folder: Path, kind: str, made_from: str, written: Written) -> Origin:

@@ -98,7 +98,8 @@ class JsonDatabase(msgspec.Struct, frozen=True):
         ).bound_to([document])
         left_out: list[str] = []
         if "tasks.json" in beside and "tasks.jsonl" not in beside:
-            golds = list(_golds(read_json(self.file.parent / "tasks.json"), document))
+            tasks = read_json(self.file.parent / "tasks.json")
+            golds = list(_golds(tasks, {self.name: document}))
             pack, left_out = _tried_out(pack, folder, golds)
         pack.write(folder)
         if "tasks.jsonl" in beside:
@@ -123,7 +124,7 @@ def sources(path: Path) -> Iterator[JsonDatabase]:
         yield JsonDatabase(file, folder=True)
 
 
-def _golds(tasks: Any, document: Any) -> Iterator[Gold]:
+def _golds(tasks: Any, documents: Mapping[str, Any]) -> Iterator[Gold]:
     """The tasks of ``tasks.json``: an id, an instruction, actions and texts to be told."""
     for number, task in enumerate(tasks if isinstance(tasks, list) else ()):
         if not isinstance(task, Mapping) or not isinstance(task.get("instruction"), str):
@@ -145,7 +146,7 @@ def _golds(tasks: Any, document: Any) -> Iterator[Gold]:
                 oracle=calls,
                 answer=", ".join(told) or None,
             ),
-            document=document,
+            documents=documents,
         )
 
 
@@ -155,10 +156,10 @@ def _tried_out(pack: Documented, folder: Path, golds: list[Gold]) -> tuple[Docum
     unjudged = tuple(gold.task for gold in golds)
     pack = msgspec.structs.replace(pack, tasks=unjudged)
     pack.write(folder)
-    ended = try_out(folder, lambda trial: ends(trial, pack.binding.layout, golds))
+    ended = try_out(folder, lambda trial: ends(trial, golds))
     pack = pack.bound_to([pack.document, *ended])
     pack.write(folder)
-    told = try_out(folder, lambda trial: judged(trial, pack.binding.layout, golds))
+    told = try_out(folder, lambda trial: judged(trial, golds))
     tasks, left_out = [], []
     for gold, found in zip(golds, told, strict=True):
         if isinstance(found, str):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -49,6 +49,18 @@ class Source(Protocol):
         Code of the original is read and copied, never run in this process; where running it is the
         only way to know something, that is for a sandbox. Raises ``ImportRefused``.
         """
+        ...
+
+
+@runtime_checkable
+class WorldSource(Source, Protocol):
+    """Environments of others that are played together, as a world. It is written once the packs
+    it mounts are: those that came to be lie beside the ``folder`` it is to fill, under their names,
+    and it is made anew when one of them is another."""
+
+    @property
+    def mounts(self) -> tuple[str, ...]:
+        """The names of the sources it wants as packs."""
         ...
 
 

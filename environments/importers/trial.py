@@ -43,7 +43,7 @@ class _Place:
     async def _play(self, folder: Path, play: Callable[[Environment], Awaitable[T]]) -> T:
         if self._sandbox is None:
             self._sandbox = await Sandbox(_LIMITS).__aenter__()
-        environments = Environments(Catalogue([folder]), self._store, self._sandbox)
+        environments = Environments(Catalogue([folder.parent]), self._store, self._sandbox)
         try:
             environment = await environments.get(folder.name)
         except EnvironmentFault as error:
@@ -73,7 +73,8 @@ def trying_out() -> Iterator[None]:
 
 
 def try_out(folder: Path, play: Callable[[Environment], Awaitable[T]]) -> T:
-    """What ``play`` returns of the pack in ``folder``, opened in a sandbox.
+    """What ``play`` returns of the pack in ``folder``, opened in a sandbox; what a world mounts
+    lies beside it.
 
     Raises ``ImportRefused`` if the pack cannot be built or its code does not load.
     """

@@ -26,6 +26,7 @@ from tests.envfactory_files import write_envfactory
 from tests.imports.envfactory import compare
 
 DESK = "lending-desk"
+ACCOUNTS = "member-accounts"
 NOTE = "add_note_for_the_colleagues_of_th_7d227e"
 
 
@@ -35,7 +36,8 @@ class Imported(NamedTuple):
 
 
 def found(folder: Path) -> dict[str, EnvFactorySource]:
-    return {source.name: source for source in sources(folder)}
+    """Those of one server that there is."""
+    return {each.name: each for each in sources(folder) if isinstance(each, EnvFactorySource)}
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +70,6 @@ def test_what_was_repaired_and_what_is_weak_is_told(imported: Imported) -> None:
     assert f"is called {NOTE}" in repairs
     assert "say no current_time" in repairs
     assert "scenario_003 does not load: 1 validation error" in weaknesses
-    assert "1 rows of its RL data want other servers" in weaknesses
     assert "is left out: its calls end elsewhere" in weaknesses
     assert "scenario_002" not in weaknesses
 
@@ -91,7 +92,7 @@ def test_the_code_is_copied_as_it_is_and_runs_nowhere_else(files: Path, imported
 def test_what_cannot_run_here_is_refused(files: Path, tmp_path: Path) -> None:
     reasons = {}
     for name, source in found(files).items():
-        if name != DESK:
+        if name not in (DESK, ACCOUNTS):
             with pytest.raises(ImportRefused) as raised:
                 source.write(tmp_path)
             reasons[name] = raised.value.message
@@ -194,10 +195,10 @@ async def test_what_is_no_part_of_the_document_stays_with_its_episode(desk: Envi
 async def test_rows_of_rl_data_are_tasks_that_pay_for_what_their_calls_change(
     desk: Environment,
 ) -> None:
-    assert len(desk.pack.tasks) == 3
+    assert len(desk.pack.tasks) == 4
     lending = task_about(desk, "I am Åsa")
     assert lending.instruction.startswith("What was said so far:\n\nuser: Hello\n\nassistant: Good")
-    for asked in ("I am Åsa", "Have you", "I am Bo"):
+    for asked in ("I am Åsa", "Have you", "I am Bo", "with a room"):
         task = task_about(desk, asked)
         episode = await Episode.start(desk, task=task.id)
         assert (await episode.score("")).value == 0.0

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from environments.environment import Environment
 from environments.episode import Episode
-from environments.importers.envfactory.code import LOAD, SAVE
-from environments.importers.envfactory.rows import Row
+from environments.importers.documented import Documented
+from environments.importers.envfactory.code import LOAD, SAVE, Code
 from environments.importers.trial import LONG
-from environments.spec import Clock
+from environments.spec import Clock, EnvironmentSpec, Limits
 
 CLOCK: Final = "current_time"
 """A field that many classes were given after their scenarios had been written."""
+_LARGE: Final = 4 << 20
+"""What a scenario may take in JSON."""
 _SETTLES: Final = 4
 """How often a document is loaded and saved to see it settle."""
+
+
+Ends = tuple[Any, Any] | str
+"""The documents that a row begins and ends with, or why it has none."""
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -32,12 +39,18 @@ class Loaded(msgspec.Struct, frozen=True):
     """Whether none did, and the document is that of an empty one."""
     repaired: bool = False
     """Whether some had to be told what time it is."""
-    rows: dict[str, tuple[Any, Any] | str] = msgspec.field(default_factory=dict)
-    """Of each row the documents it begins and ends with, or why it has none."""
+    rows: Mapping[str, Ends] = msgspec.field(default_factory=dict)
+    """What became of the documents of each row."""
+
+
+def write_loadable(folder: Path, spec: EnvironmentSpec, source: str, code: Code) -> None:
+    """Write a pack of that code which loads and saves what it is given."""
+    large = msgspec.structs.replace(spec, limits=Limits(result_bytes=_LARGE))
+    Documented(spec=large, source=source, binding=code.binding(with_state=True)).write(folder)
 
 
 async def load_all(
-    environment: Environment, scenarios: Sequence[Any], rows: Mapping[str, Row]
+    environment: Environment, scenarios: Sequence[Any], rows: Mapping[str, tuple[Any, Any]]
 ) -> Loaded:
     documents, problems = [], []
     repaired = False
@@ -49,15 +62,10 @@ async def load_all(
         problems.append(problem)
         if not problem:
             documents.append(document)
-    of_rows: dict[str, tuple[Any, Any] | str] = {}
-    for name, row in rows.items():
-        initial, problem = await _loaded(environment, row.initial)
-        final = None
-        if not problem and row.final is not None:
-            final, problem = await _loaded(environment, row.final)
-        of_rows[name] = problem or (initial, final)
-        if not problem:
-            documents += [initial] if final is None else [initial, final]
+    of_rows = await load_rows(environment, rows)
+    for ends in of_rows.values():
+        if not isinstance(ends, str):
+            documents += [document for document in ends if document is not None]
     empty = not documents
     if empty:
         saved = await _saved(environment)
@@ -68,6 +76,21 @@ async def load_all(
                 break
             problems.append(problem)
     return Loaded(documents, problems, empty=empty, repaired=repaired, rows=of_rows)
+
+
+async def load_rows(
+    environment: Environment, rows: Mapping[str, tuple[Any, Any]]
+) -> dict[str, Ends]:
+    """What the documents of rows are once they were loaded: that of the beginning, and that of the
+    end if there is one."""
+    found: dict[str, Ends] = {}
+    for name, (initial, final) in rows.items():
+        begun, problem = await _loaded(environment, initial)
+        ended = None
+        if not problem and final is not None:
+            ended, problem = await _loaded(environment, final)
+        found[name] = problem or (begun, ended)
+    return found
 
 
 async def _saved(environment: Environment) -> dict[str, Any]:

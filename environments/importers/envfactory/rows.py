@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,19 +25,18 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     said: str
     """The conversation up to what is asked."""
-    calls: tuple[tuple[str, dict[str, Any]], ...]
-    initial: dict[str, Any]
-    final: dict[str, Any] | None
-    """None where the row does not say."""
+    calls: tuple[tuple[str, str, dict[str, Any]], ...]
+    """Server, function and arguments. No server where its name is none of the row's."""
+    documents: Mapping[str, tuple[dict[str, Any], dict[str, Any] | None]]
+    """Of each server that of the beginning and of the end, which may not be told."""
     split: Split
     """What the name of its file says it is for."""
 
 
-def find_rows(path: Path) -> tuple[dict[str, list[Stretch]], dict[str, int]]:
-    """The rows of each server, by its name, that are played on it alone; and how many there are of
-    it that want others beside it. Files that hold no such rows are passed over."""
-    alone: dict[str, list[Stretch]] = {}
-    shared: dict[str, int] = {}
+def find_rows(path: Path) -> dict[tuple[str, ...], list[Stretch]]:
+    """The rows by the servers they are played on: each once, in the order of their names; none for
+    rows that do not say. Files that hold no such rows are passed over."""
+    found: dict[tuple[str, ...], list[Stretch]] = {}
     for file in sorted(path.rglob("*.json*")):
         inside = file.relative_to(path).parts
         if "envs" in inside[:1] or any(part.startswith(".") for part in inside):
@@ -45,40 +45,62 @@ def find_rows(path: Path) -> tuple[dict[str, list[Stretch]], dict[str, int]]:
             continue
         for _, row in stretches(file):
             servers = _servers(row)
-            if len(servers) == 1:
-                alone.setdefault(servers[0], []).append(row)
-            for server in servers if len(servers) > 1 else ():
-                shared[server] = shared.get(server, 0) + 1
-    return alone, shared
+            if servers or _MARK in row.read():
+                found.setdefault(servers, []).append(row)
+    return found
 
 
-def _servers(at: Stretch) -> list[str]:
+def _servers(at: Stretch) -> tuple[str, ...]:
     try:
         found = _loaded(at.value()["extra_info"]["mcp_factory_kwargs"]["mcp_servers"])
     except (ValueError, LookupError, TypeError):
-        return []
-    return [str(server) for server in found] if isinstance(found, list) else []
+        return ()
+    return tuple(sorted({*map(str, found)})) if isinstance(found, list) else ()
 
 
-def read_row(at: Stretch, server: str) -> Row:
+def read_rows(rows: Sequence[Stretch], servers: Sequence[str]) -> tuple[dict[str, Row], list[str]]:
+    """The rows by the ids of their tasks, as far as they are about ``servers``, and why others
+    cannot be read."""
+    found, problems = {}, []
+    for at in rows:
+        try:
+            found[row_id(at)] = _read_row(at, servers)
+        except ValueError as error:
+            problems.append(f"task {row_id(at)} is left out: {error}")
+    return found, problems
+
+
+def _read_row(at: Stretch, servers: Sequence[str]) -> Row:
     """Raises ``ValueError`` for a row that has not what a task needs."""
     try:
         row = at.value()
         given = row["extra_info"]["mcp_factory_kwargs"]
         calls = _loaded(row["reward_model"]["ground_truth"])
-        final = _loaded(given.get("final_config") or "{}").get(server)
+        initial = _loaded(given["initial_config"])
+        final = _loaded(given.get("final_config") or "{}")
         return Row(
             said=_said(_loaded(row["prompt"])),
             calls=tuple(
-                (str(call["name"]).removeprefix(f"{server}-"), dict(call["arguments"]))
-                for call in calls
+                (*_function(str(call["name"]), servers), dict(call["arguments"])) for call in calls
             ),
-            initial=dict(_loaded(given["initial_config"])[server]),
-            final=dict(final) if final is not None else None,
+            documents={
+                server: (
+                    dict(initial[server]),
+                    dict(final[server]) if final.get(server) is not None else None,
+                )
+                for server in servers
+            },
             split=_split(at),
         )
     except (LookupError, TypeError, AttributeError) as error:
         raise ValueError(f"it has no {error}") from error
+
+
+def _function(name: str, servers: Sequence[str]) -> tuple[str, str]:
+    server, separator, function = name.partition("-")
+    if separator and server in servers:
+        return server, function
+    return (servers[0] if len(servers) == 1 else "", name)
 
 
 def _loaded(value: Any) -> Any:

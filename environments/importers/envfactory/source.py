@@ -1,8 +1,4 @@
-"""EnvFactory: ``envs/tools/{C}.py`` with its metadata, scenarios and rows of its RL data.
-
-Each file is a class that loads and saves its whole state as a document, and FastMCP functions over
-one global instance of it: a pack with ``runtime = "scenario"`` and the file as it is.
-"""
+"""One file of tools, with what lies beside it, as a pack."""
 
 from __future__ import annotations
 
@@ -15,18 +11,28 @@ import msgspec
 
 from environments.importers.documented import Documented, read_json
 from environments.importers.envfactory.code import Code, read_source
-from environments.importers.envfactory.loaded import CLOCK, Loaded, load_all, start
-from environments.importers.envfactory.rows import Row, find_rows, read_row, row_id
-from environments.importers.envfactory.tasks import calls_of, with_tasks, without_writers
+from environments.importers.envfactory.loaded import (
+    CLOCK,
+    Loaded,
+    load_all,
+    start,
+    write_loadable,
+)
+from environments.importers.envfactory.rows import read_rows
+from environments.importers.envfactory.tasks import (
+    calls_of,
+    functions_of,
+    golds_of,
+    tried_out,
+    without_writers,
+)
 from environments.importers.naming import pack_name
 from environments.importers.source import ImportRefused, Written
 from environments.importers.stretches import Stretch
 from environments.importers.trial import try_out
 from environments.spec import EnvironmentSpec, Limits
 
-_LICENCE: Final = "none stated: LARK-AI-Lab/EnvFactory names no licence"
-_LARGE: Final = 4 << 20
-"""What a scenario may take in JSON."""
+LICENCE: Final = "none stated: LARK-AI-Lab/EnvFactory names no licence"
 
 
 class EnvFactorySource(msgspec.Struct, frozen=True):
@@ -35,8 +41,8 @@ class EnvFactorySource(msgspec.Struct, frozen=True):
     tools: Path
     rows: tuple[Stretch, ...] = ()
     """Where the rows of RL data are that are played on it alone."""
-    shared: int = 0
-    """How many rows want other servers beside it."""
+    shared: tuple[Stretch, ...] = ()
+    """Where those are that are played on it with others: its tables suit their documents too."""
 
     @property
     def class_name(self) -> str:
@@ -52,7 +58,7 @@ class EnvFactorySource(msgspec.Struct, frozen=True):
         for path in (self.tools, self._beside("metadata"), self._beside("intermediate")):
             total.update(path.read_bytes() if path.is_file() else b"")
             total.update(b"\0")
-        for row in self.rows:
+        for row in (*self.rows, *self.shared):
             total.update(row.read())
         return total.hexdigest()
 
@@ -62,35 +68,43 @@ class EnvFactorySource(msgspec.Struct, frozen=True):
         code = Code(source, self.tools.name)
         metadata, checkpoint = self._read("metadata"), self._read("intermediate")
         spec = self._spec(metadata)
-        large = msgspec.structs.replace(spec, limits=Limits(result_bytes=_LARGE))
-        pack = Documented(spec=large, source=source, binding=code.binding(with_state=True))
         scenarios = list(_scenarios(checkpoint))
-        rows, unread = self._read_rows()
-        pack.write(folder)
-        loaded = try_out(folder, lambda env: load_all(env, [s for _, s in scenarios], rows))
+        rows, unread = read_rows(self.rows, [self.class_name])
+        known = {**rows, **read_rows(self.shared, [self.class_name])[0]}
+        documents = {name: row.documents[self.class_name] for name, row in known.items()}
+        write_loadable(folder, spec, source, code)
+        loaded = try_out(folder, lambda env: load_all(env, [s for _, s in scenarios], documents))
         if not loaded.documents:
             raise ImportRefused(
                 f"no scenario of its own loads, nor an empty one: {loaded.problems[-1]}"
             )
-        pack = msgspec.structs.replace(pack, spec=spec, binding=code.binding())
+        pack = Documented(spec=spec, source=source, binding=code.binding())
         pack = pack.bound_to(loaded.documents)
-        pack = without_writers(pack, folder, [*tried_calls(checkpoint), *calls_of(rows)])
-        pack, left_out = with_tasks(pack, folder, rows, loaded)
+        calls = calls_of(known, self.class_name)
+        pack = without_writers(pack, folder, [*tried_calls(checkpoint), *calls])
+        names = {(self.class_name, f): n for f, n in functions_of(pack.binding).items()}
+        golds, unmade = golds_of(
+            rows, {self.name: loaded.rows}, names, lambda begun: pack.initial(begun[self.name])
+        )
+        pack.write(folder)
+        tasks, elsewhere = tried_out(folder, golds)
+        pack = msgspec.structs.replace(pack, tasks=tasks)
         pack.write(folder)
         return Written(
             tuple(_repairs(pack, loaded)),
-            (*_weaknesses(pack, loaded, scenarios, self.shared), *unread, *left_out),
+            (*self._weaknesses(pack, loaded, scenarios), *unread, *unmade, *elsewhere),
         )
 
-    def _read_rows(self) -> tuple[dict[str, Row], list[str]]:
-        """The rows by the ids of their tasks, and why others cannot be read."""
-        found, problems = {}, []
-        for at in self.rows:
-            try:
-                found[row_id(at)] = read_row(at, self.class_name)
-            except ValueError as error:
-                problems.append(f"task {row_id(at)} is left out: {error}")
-        return found, problems
+    def _weaknesses(
+        self, pack: Documented, loaded: Loaded, scenarios: Sequence[tuple[str, Any]]
+    ) -> Iterator[str]:
+        for (title, _), problem in zip(scenarios, loaded.problems, strict=False):
+            if problem:
+                yield f"{title} does not load: {problem}"
+        if loaded.empty:
+            yield "it has no scenario that loads: it begins empty"
+        if not pack.tasks:
+            yield f"there are no tasks for it{' alone' if self.shared else ''}"
 
     def _beside(self, kind: str) -> Path:
         ending = {"metadata": "metadata", "intermediate": "checkpoint"}[kind]
@@ -109,27 +123,12 @@ class EnvFactorySource(msgspec.Struct, frozen=True):
             title=self.class_name,
             summary=summary,
             tags=("envfactory",),
-            licence=_LICENCE,
+            licence=LICENCE,
             provenance=f"LARK-AI-Lab/EnvFactory: envs/tools/{self.tools.name}",
             runtime="scenario",
             on_error="keep",
             limits=Limits(max_steps=50),
         )
-
-
-def sources(path: Path) -> Iterator[EnvFactorySource]:
-    """The environments of a checkout of EnvFactory, or of its ``envs`` folder. Rows of RL data are
-    taken from JSON files under ``path`` that have such."""
-    tools = next((path / at for at in ("envs/tools", "tools") if (path / at).is_dir()), None)
-    if tools is None:
-        raise ImportRefused(
-            f"{path} has no envs/tools", hint="point at a checkout of EnvFactory, or its envs"
-        )
-    rows, shared = find_rows(path)
-    for file in sorted(tools.glob("*.py")):
-        name = file.stem
-        if not name.startswith("_"):
-            yield EnvFactorySource(file, tuple(rows.get(name, ())), shared.get(name, 0))
 
 
 def _repairs(pack: Documented, loaded: Loaded) -> Iterator[str]:
@@ -138,20 +137,6 @@ def _repairs(pack: Documented, loaded: Loaded) -> Iterator[str]:
             yield f"tool {bound.function} is called {bound.name}"
     if loaded.repaired:
         yield f"its scenarios say no {CLOCK}, which it wants: they begin {start()}"
-
-
-def _weaknesses(
-    pack: Documented, loaded: Loaded, scenarios: Sequence[tuple[str, Any]], shared: int
-) -> Iterator[str]:
-    for (title, _), problem in zip(scenarios, loaded.problems, strict=False):
-        if problem:
-            yield f"{title} does not load: {problem}"
-    if loaded.empty:
-        yield "it has no scenario that loads: it begins empty"
-    if shared:
-        yield f"{shared} rows of its RL data want other servers beside it, and are no tasks here"
-    if not pack.tasks:
-        yield "there are no tasks for it"
 
 
 def _scenarios(checkpoint: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

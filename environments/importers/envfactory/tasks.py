@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from environments.documents import Binding
 from environments.environment import Environment
 from environments.episode import Episode
 from environments.errors import BadResult
-from environments.importers.documented import Documented
-from environments.importers.envfactory.loaded import Loaded
+from environments.importers.documented import Documented, write_tasks
+from environments.importers.envfactory.loaded import Ends
 from environments.importers.envfactory.rows import Row
 from environments.importers.gold import UNJUDGED, Gold, judged
 from environments.importers.trial import LONG, try_out
@@ -23,7 +24,7 @@ def without_writers(
     pack: Documented, folder: Path, tried: Sequence[tuple[str, Mapping[str, Any]]]
 ) -> Documented:
     """The pack, its tools declared read-only only where calling them wrote nothing."""
-    names = _names(pack)
+    names = functions_of(pack.binding)
 
     async def writers(environment: Environment) -> set[str]:
         episode = await Episode.start(environment, horizon=LONG)
@@ -47,50 +48,70 @@ def without_writers(
     return msgspec.structs.replace(pack, binding=binding)
 
 
-def with_tasks(
-    pack: Documented, folder: Path, rows: Mapping[str, Row], loaded: Loaded
-) -> tuple[Documented, list[str]]:
-    """The pack with a task for each row whose calls lead where it says; and why others do not."""
+def golds_of(
+    rows: Mapping[str, Row],
+    ends: Mapping[str, Mapping[str, Ends]],
+    names: Mapping[tuple[str, str], str],
+    initial: Callable[[Mapping[str, Any]], tuple[str, ...]],
+) -> tuple[list[Gold], list[str]]:
+    """A task for each row whose calls can be made; and why others are none.
+
+    ``ends`` has what became of the documents of rows by pack; ``names`` what tools are called, by
+    server and function; ``initial`` makes statements of the documents a task begins with, by pack.
+    """
     golds, left_out = [], []
-    names = _names(pack)
     for name, row in rows.items():
-        documents = loaded.rows[name]
-        unknown = [function for function, _ in row.calls if function not in names]
-        if isinstance(documents, str):
-            left_out.append(f"task {name} is left out: {documents}")
-        elif unknown or not row.calls:
-            which = f"no tool is called {unknown[0]}" if unknown else "it has no calls"
-            left_out.append(f"task {name} is left out: {which}")
-        else:
-            calls = tuple(OracleCall(tool=names[f], arguments=a) for f, a in row.calls)
-            task = Task(
-                id=name,
-                instruction=row.said,
-                verifier=UNJUDGED,
-                oracle=calls,
-                initial=pack.initial(documents[0]),
-                difficulty="easy" if len(calls) < 3 else "medium" if len(calls) < 6 else "hard",
-                split=row.split,
-            )
-            golds.append(Gold(task=task, document=documents[0], final=documents[1]))
+        of_packs = {pack: found[name] for pack, found in ends.items()}
+        problems = [found for found in of_packs.values() if isinstance(found, str)]
+        problems += [
+            f"no tool is called {function}"
+            for server, function, _ in row.calls
+            if (server, function) not in names
+        ]
+        if not row.calls:
+            problems.append("it has no calls")
+        if problems:
+            left_out.append(f"task {name} is left out: {problems[0]}")
+            continue
+        calls = tuple(OracleCall(tool=names[s, f], arguments=a) for s, f, a in row.calls)
+        documents = {pack: found[0] for pack, found in of_packs.items()}
+        task = Task(
+            id=name,
+            instruction=row.said,
+            verifier=UNJUDGED,
+            oracle=calls,
+            initial=initial(documents),
+            difficulty="easy" if len(calls) < 3 else "medium" if len(calls) < 6 else "hard",
+            split=row.split,
+        )
+        finals = {pack: found[1] for pack, found in of_packs.items()}
+        golds.append(Gold(task=task, documents=documents, finals=finals))
+    return golds, left_out
+
+
+def tried_out(folder: Path, golds: Sequence[Gold]) -> tuple[tuple[Task, ...], list[str]]:
+    """The tasks of the pack in ``folder`` whose calls lead where their rows say; and why others do
+    not. Its ``tasks.jsonl`` is left unjudged."""
     if not golds:
-        return pack, left_out
-    msgspec.structs.replace(pack, tasks=tuple(gold.task for gold in golds)).write(folder)
-    told = try_out(folder, lambda trial: judged(trial, pack.binding.layout, golds))
-    tasks = []
-    for gold, found in zip(golds, told, strict=True):
-        if isinstance(found, str):
-            left_out.append(f"task {gold.task.id} is left out: {found}")
-        else:
-            tasks.append(found)
-    return msgspec.structs.replace(pack, tasks=tuple(tasks)), left_out
+        return (), []
+    write_tasks(folder, [gold.task for gold in golds])
+    told = try_out(folder, lambda trial: judged(trial, golds))
+    left_out = [
+        f"task {gold.task.id} is left out: {found}"
+        for gold, found in zip(golds, told, strict=True)
+        if isinstance(found, str)
+    ]
+    return tuple(found for found in told if not isinstance(found, str)), left_out
 
 
-def _names(pack: Documented) -> dict[str, str]:
+def functions_of(binding: Binding) -> dict[str, str]:
     """What the tools are called, by what the code calls them."""
-    return {bound.function: bound.name for bound in pack.binding.tools}
+    return {bound.function: bound.name for bound in binding.tools}
 
 
-def calls_of(rows: Mapping[str, Row]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def calls_of(rows: Mapping[str, Row], server: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The calls that rows make of one server: function and arguments."""
     for row in rows.values():
-        yield from row.calls
+        for called, function, arguments in row.calls:
+            if called == server:
+                yield function, arguments
