@@ -14,6 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from hashlib import blake2b
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -128,15 +130,8 @@ class World(Environment):
     async def act(self, branch: Branch, moment: Moment, statements: Sequence[str]) -> Transition:
         """Run SQL in the world's names; a statement speaks of the tables of one environment."""
         state, sum_ = branch.fork(), _Sum(moment)
-        for statement in statements:
-            owners = {*filter(None, self._owners.findall(statement))}
-            if len(owners) != 1:
-                raise PackInvalid(
-                    f"a statement must speak of the tables of one environment: {statement[:200]}",
-                    hint=f"name tables like {joined(next(iter(self.members)), 'table')}",
-                )
-            name = owners.pop()
-            own = [self._owners.sub(lambda found: "" if found[1] else found[0], statement)]
+        for name, parts in groupby(map(self._owned, statements), key=itemgetter(0)):
+            own = [statement for _, statement in parts]
             told = await self.members[name].act(*_at(state, sum_.moment, name), own)
             if told.error is not None:
                 return Transition(moment=moment, error=told.error)
@@ -144,6 +139,17 @@ class World(Environment):
             if told.delta is not None:
                 state.commit(joint_delta({name: told.delta}), ())
         return sum_.transition()
+
+    def _owned(self, statement: str) -> tuple[str, str]:
+        """The environment a statement speaks of, and the statement in that one's names."""
+        owners = {*filter(None, self._owners.findall(statement))}
+        if len(owners) != 1:
+            raise PackInvalid(
+                f"a statement must speak of the tables of one environment: {statement[:200]}",
+                hint=f"name tables like {joined(next(iter(self.members)), 'table')}",
+            )
+        own = self._owners.sub(lambda found: "" if found[1] else found[0], statement)
+        return owners.pop(), own
 
     # How states are kept -------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +16,7 @@ from environments.episode import Episode
 from environments.importers.envfactory import sources
 from environments.importers.importing import Imported, import_sources
 from environments.spec import Task
-from tests.envfactory_files import REMARK, write_envfactory
+from tests.envfactory_files import REMARK, together, write_envfactory
 
 DESK, ACCOUNTS, BOTH = "lending-desk", "member-accounts", "lending-desk_member-accounts"
 CHARGE = "member-accounts__charge_a_fee_for_2749b0"
@@ -76,6 +77,15 @@ def test_rows_that_can_be_played_nowhere_are_counted_and_refused(imported: Run) 
         "nowhere": "its rows of RL data (1) want Nowhere, which is not in envs/tools",
         "rows-of-no-server": "its rows of RL data (1) do not say which servers they are played on",
     }
+
+
+def test_a_world_without_a_task_is_refused_with_the_reasons(tmp_path: Path) -> None:
+    files = write_envfactory(tmp_path / "files")
+    (files / "rl_train.json").write_text(json.dumps(together()[2:]))
+    told = run(files, tmp_path / "packs", only=[DESK, ACCOUNTS, BOTH]).told[BOTH]
+    assert told.outcome == "refused"
+    assert told.reason.startswith("none of its rows (3) is a task: task row-")
+    assert told.reason.count("is left out") == 3
 
 
 @pytest.mark.anyio
