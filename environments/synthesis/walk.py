@@ -68,13 +68,19 @@ class Walk:
         return None
 
 
-def needed(calls: Sequence[OracleCall], writes: Sequence[int]) -> list[OracleCall]:
-    """The calls that write or feed one that does, with their references counted anew."""
+def needed_places(calls: Sequence[OracleCall], writes: Sequence[int]) -> list[int]:
+    """The places of the calls that write or feed one that does."""
     kept = set(writes)
     for number in reversed(range(len(calls))):
         if number in kept:
             kept |= {int(found) for found in _referred(calls[number].arguments)}
-    order = {number: place for place, number in enumerate(sorted(kept))}
+    return sorted(kept)
+
+
+def needed(calls: Sequence[OracleCall], writes: Sequence[int]) -> list[OracleCall]:
+    """The calls that write or feed one that does, with their references counted anew."""
+    kept = needed_places(calls, writes)
+    order = {number: place for place, number in enumerate(kept)}
     return [
         OracleCall(
             tool=calls[number].tool,

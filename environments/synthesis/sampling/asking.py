@@ -14,14 +14,19 @@ from environments.synthesis.sampling.describing import (
     COMPARED,
     DESCRIBED,
     EXPLICIT,
+    PLACES,
     Describer,
+    extremes_of,
+    is_day,
+    is_plural,
+    said_value,
     speakable,
     words_of,
 )
 from environments.synthesis.sampling.graph import Leaf, leaves_of
 from environments.synthesis.sampling.tables import Scalar, Tables, tokens_of
-from environments.synthesis.sampling.walker import Move
-from environments.synthesis.sampling.wording import Clause, said_of
+from environments.synthesis.sampling.walker import Given, Move
+from environments.synthesis.sampling.wording import Clause, said_of, says
 from environments.synthesis.walk import DeadEnd, Walk
 
 _COMMON: Final = 3
@@ -30,6 +35,9 @@ _FEWEST: Final = 4
 _LEAST: Final = 12
 _CHOICES: Final = 8
 """A value out of fewer than these is found by guessing, too."""
+_NO_AMOUNTS: Final = PLACES | {"year", "level", "rate", "score", "rating", "percent", "order"}
+_SAID_OF_A_CALL: Final = frozenset({"error", "message", "detail", "details", "hint", "success"})
+_SWITCHES: Final = frozenset({"true", "false", "none", "null", "unknown"})
 _PAGING: Final = frozenset({"offset", "page", "pages", "limit", "cursor", "total", "count", "size"})
 
 
@@ -81,7 +89,8 @@ class Asker:
             if words in subject.text:
                 continue
             gate, how, answer = _judged(leaf.value)
-            text = f"what is the {words} of {subject.text}? Answer with {how}"
+            verb = "are" if is_plural(str(leaf.path[-1])) else "is"
+            text = f"what {verb} the {words} of {subject.text}? Answer with {how}"
             return Question(subject._replace(text=text), gate, answer)
         raise DeadEnd("no fact to ask for")
 
@@ -89,12 +98,13 @@ class Asker:
         name, value = str(leaf.path[-1]), leaf.value
         if isinstance(leaf.path[-1], int) or self._is_part(leaf):
             return False
-        if not speakable(name, value) or {*tokens_of(name)} & _PAGING:
+        if not speakable(name, value) or {*tokens_of(name)} & (_PAGING | _SAID_OF_A_CALL):
             return False
         if self._tables.places(value) > _COMMON or self._few(leaf):
             return False
         if isinstance(value, str):
-            return len(value) >= 4 or not value.isalpha()
+            told = (len(value) >= 4 or not value.isalpha()) and value.lower() not in _SWITCHES
+            return told and self._tables.has(value)
         return abs(value) >= _LEAST
 
     def _is_part(self, leaf: Leaf) -> bool:
@@ -108,24 +118,34 @@ class Asker:
         name = str(leaf.path[-1])
         if owner is None or name not in owner[1]:
             return False
-        return len({row[name] for row in self._tables[owner[0]].rows}) < _CHOICES
+        rows = self._tables[owner[0]].rows
+        different = len({row[name] for row in rows})
+        word = isinstance(leaf.value, str) and leaf.value.isalpha()
+        return different < _CHOICES and (different < len(rows) or word)
 
     def _subject(self, leaf: Leaf, move: Move, walk: Walk, level: int) -> Clause | None:
-        """Whose fact it is, in words."""
+        """Whose fact it is, in words, with all that the call has to be given."""
         owner = self._describer.owner(leaf.holder)
         things = [each for each in move.given if each.thing is not None]
+        others = [each for each in move.given if each.thing is None]
         if owner is not None:
             table, row = owner
+            if str(leaf.path[-1]) not in row and 2 * sum(n in row for n in leaf.holder) < len(
+                leaf.holder
+            ):
+                return None  # it tells more of something else
             said = self._describer.row(table, row, leaf.holder, max(level, DESCRIBED))
+            if row.get(str(leaf.path[-1])) == leaf.value:  # it is so whatever is chosen
+                others = [each for each in others if not each.parameter.schema.get("enum")]
             if said is not None and (len(things) != 1 or level != COMPARED):
-                return Clause(said.phrase, said.implicit, said.figures, ())
+                return _detailed(Clause(said.phrase, said.implicit, said.figures, ()), others)
             if owner[1] != self._row_of(things):
                 return None
-        if len(things) != 1 or len(move.given) != 1:
-            return None
-        said = said_of(things[0], walk, self._describer, level)
+        if len(things) != 1 or any(isinstance(part, int) for part in leaf.path):
+            return None  # of a list, it is the fact of an item
+        said = said_of(things[0], walk, move.number, self._describer, level)
         plain = tuple(things) if said.implicit == EXPLICIT else ()
-        return Clause(said.phrase, said.implicit, said.figures, plain)
+        return _detailed(Clause(said.phrase, said.implicit, said.figures, plain), others)
 
     def _row_of(self, things: Sequence[Any]) -> Mapping[str, Any] | None:
         if len(things) != 1:
@@ -148,9 +168,9 @@ class Asker:
         total = round(sum(row[name] for row in listed.rows), 2)
         if abs(total) < _LEAST or self._tables.places(total):
             raise DeadEnd("too easy to guess")
-        text = f"what is the total {words_of(name)} of {whose.text}? Answer with the number"
+        text = f"what is the total {words_of(name)} of {whose.text}? Answer with the number alone"
         gate = {"numeric": total, "tolerance": 0.01}
-        return Question(whose._replace(text=f"{text} alone", implicit=COMPARED), gate, f"{total:g}")
+        return Question(whose._replace(text=text, implicit=COMPARED), gate, _written(total))
 
     def _most(self, move: Move, walk: Walk, level: int) -> Question:
         listed, whose = self._whole(move, walk, level)
@@ -165,7 +185,7 @@ class Asker:
             label = self._label(listed, at)
             if label is None:
                 continue
-            word = "highest" if best == max(values) else "lowest"
+            word = extremes_of(name, best)[best != max(values)]
             answer = str(listed.rows[at][label])
             text = (
                 f"of {whose.text}, which one has the {word} {words_of(name)}? "
@@ -212,7 +232,7 @@ class Asker:
             column = self._referring(table, things[0].thing, rows)
             if column is None:
                 continue
-            said = said_of(things[0], walk, self._describer, level)
+            said = said_of(things[0], walk, move.number, self._describer, level)
             plain = tuple(things) if said.implicit == EXPLICIT else ()
             whose = Clause(
                 f"those {noun} records that belong to {said.phrase}",
@@ -242,13 +262,35 @@ def _lists(result: Any) -> Iterator[list[Mapping[str, Any]]]:
         yield from _lists(inner)
 
 
+def _detailed(subject: Clause, others: Sequence[Given]) -> Clause | None:
+    """A subject with what else the call is given, as far as it does not say that itself; ``None``
+    where that would be the id of what it describes."""
+    rest = [each for each in others if not says(subject.text, each.value)]
+    if any(each.kind is not None for each in rest):
+        return None
+    if not rest:
+        return subject
+    parts = [
+        f"{words_of(each.parameter.path[-1], alone=False)}: {said_value(each.value)}"
+        for each in rest
+    ]
+    figures = (*subject.figures, *(str(each.value) for each in rest))
+    return subject._replace(text=f"{subject.text} ({'; '.join(parts)})", figures=figures)
+
+
 def _judged(value: Scalar) -> tuple[dict[str, Any], str, str]:
     """How an answer is judged, what is said of it, and how it is written."""
+    if is_day(value):
+        return {"norm": value}, "the date alone, as YYYY-MM-DD", str(value)
     if isinstance(value, str):
         return {"norm": value}, "it alone", value
     if isinstance(value, int):
         return {"numeric": value}, "the number alone", str(value)
-    return {"numeric": value, "tolerance": 0.01}, "the number alone", f"{value:g}"
+    return {"numeric": value, "tolerance": 0.01}, "the number alone", _written(value)
+
+
+def _written(value: float) -> str:
+    return str(int(value)) if value == int(value) else str(value)
 
 
 def _is_number(value: Any) -> bool:
@@ -257,4 +299,4 @@ def _is_number(value: Any) -> bool:
 
 def _adds_up(name: str) -> bool:
     """Whether it is an amount of something, not a year or a position."""
-    return not {*tokens_of(name)} & {"year", "position", "rank", "lat", "lon", "latitude", "number"}
+    return not {*tokens_of(name)} & _NO_AMOUNTS

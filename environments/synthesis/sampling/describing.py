@@ -9,10 +9,11 @@ from __future__ import annotations
 import itertools
 import random
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from environments.synthesis.sampling.graph import Leaf
+from environments.names import singular
+from environments.synthesis.sampling.graph import Leaf, leaves_of
 from environments.synthesis.sampling.tables import Kind, Scalar, Tables, tokens_of
 
 EXPLICIT, DESCRIBED, COMPARED = 0, 1, 2
@@ -23,7 +24,21 @@ LABELS: Final = ("name", "title", "subject", "label", "full_name", "email", "use
 _LONGEST: Final = 60
 _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d")
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
-_WHEN: Final = frozenset({"on", "until", "by", "from"})
+_WHEN: Final = frozenset({"on", "until", "by", "from", "since"})
+_INSIDE: Final = frozenset({"to", "from", "for", "by", "at", "with", "and", "is", "has", "per"})
+_NO_NOUNS: Final = frozenset({
+    "since", "owes", "available", "spent", "paid", "due", "used", "sent", "left", "reserved",
+    "free", "committed", "refunded", "required", "enabled", "active", "counted",
+})  # fmt: skip
+"""Last words of columns that no *the* can stand before."""
+PLACES: Final = frozenset({
+    "position", "rank", "lat", "lon", "lng", "latitude", "longitude", "number", "no", "version",
+    "port", "code", "zip",
+})  # fmt: skip
+"""In names of numbers that are no amounts."""
+_UNITS: Final = frozenset({
+    "cents", "minutes", "hours", "seconds", "days", "percent", "kg", "km", "eur", "usd", "pct",
+})  # fmt: skip
 _FEW: Final = 3
 _KEPT_BY_CLOCK: Final = frozenset({"created", "updated", "modified", "changed"})
 _SWITCH: Final = frozenset({0, 1, None})
@@ -56,29 +71,50 @@ def said_value(value: Any) -> str:
     return f"“{text}”" if re.search(r"[\s,;()]", text) else text
 
 
-def words_of(name: str, *, dated: bool = True) -> str:
+def words_of(name: str, *, alone: bool = True) -> str:
     """A column or a parameter, in words: ``daily_limit_cents`` is *daily limit in cents*, and
-    ``due_on``, where it is not clear from what follows, the *“due on” date*."""
+    ``due_on``, where it stands ``alone`` in a sentence, the *“due on” date*."""
     tokens = [token for token in tokens_of(name) if token != "id"] or list(tokens_of(name))
-    if dated and tokens[-1] in _WHEN and len(tokens) > 1:
-        return f"“{' '.join(tokens)}” date"
-    if tokens[-1] in ("cents", "minutes", "hours", "seconds", "days", "percent", "kg", "km", "eur"):
-        tokens = [*tokens[:-1], "in", tokens[-1]] if len(tokens) > 1 else tokens
-    return " ".join(tokens)
+    unit = f" in {tokens.pop()}" if len(tokens) > 1 and tokens[-1] in _UNITS else ""
+    words = " ".join(tokens)
+    if not alone or (len(tokens) == 1 and words not in _NO_NOUNS):
+        return f"{words}{unit}"
+    if tokens[-1] in _WHEN:
+        return f"“{words}” date"
+    if tokens[-1] in _NO_NOUNS or {*tokens} & _INSIDE:
+        return f"“{words}” value{unit}"
+    return f"{words}{unit}"
 
 
 class Describer:
-    """Finds words for things. ``answered`` is what tools have said so far: only what can be read
-    with them is said of a row that a walk has not read."""
+    """Finds words for things. ``answered`` is what tools were given and have said so far: only what
+    can be read with them is said of a row that a walk has not read, and rows are compared only
+    where a tool lists them when asked for nothing more."""
 
-    def __init__(self, tables: Tables, dice: random.Random, answered: Iterable[Leaf]) -> None:
+    def __init__(
+        self, tables: Tables, dice: random.Random, answered: Iterable[tuple[Mapping[str, Any], Any]]
+    ) -> None:
         self._tables = tables
         self._dice = dice
+        self._changed: Mapping[str, Collection[str]] = {}
+        self._added: Mapping[str, Sequence[Mapping[str, Any]]] = {}
         self._readable: set[tuple[str, str]] = set()
-        for holder in {id(leaf.holder): leaf.holder for leaf in answered}.values():
-            if found := self.owner(holder):
-                table, row = found
-                self._readable |= {(table, name) for name in self.shown(table, row, holder)}
+        self._listed: set[str] = set()
+        for arguments, result in answered:
+            for holder in {id(leaf.holder): leaf.holder for leaf in leaves_of(result)}.values():
+                if found := self.owner(holder):
+                    table, row = found
+                    self._readable |= {(table, name) for name in self.shown(table, row, holder)}
+                    self._listed |= set() if arguments else {table}
+
+    def since(
+        self,
+        changed: Mapping[str, Collection[str]],
+        added: Mapping[str, Sequence[Mapping[str, Any]]],
+    ) -> None:
+        """From here on some columns of tables have other values than in the beginning, so that
+        nothing is said by them, and there are more rows, which what is said must not fit either."""
+        self._changed, self._added = changed, added
 
     def noun(self, kind: Kind) -> str:
         return " ".join(self._tables[kind.table].noun) if kind.table else words_of(kind.column)
@@ -126,6 +162,7 @@ class Describer:
             if name in holder
             and _same(holder[name], row[name])
             and speakable(name, row[name])
+            and name not in self._changed.get(table, ())
             and name not in self._tables[table].refers
             and name != self._tables[table].unique[0]
             and not {other[name] for other in self._tables[table].rows} <= _SWITCH
@@ -138,7 +175,10 @@ class Describer:
         column = str(thing.leaf.path[-1])
         if level < COMPARED or column not in holder or holder[column] != thing.leaf.value:
             return None
-        said = self.row(table, holder, thing.leaf.holder, DESCRIBED)
+        if column in self._changed.get(table, ()):
+            return None
+        others = {n: v for n, v in thing.leaf.holder.items() if v != thing.leaf.value}
+        said = self.row(table, holder, others, DESCRIBED)
         if said is None:
             return None
         return Said(f"the {words_of(column)} of {said.phrase}", COMPARED, said.figures)
@@ -159,13 +199,21 @@ class Describer:
                 ways[0], ways[1] = ways[1], ways[0]
         return next((said for said in ways if said is not None), None)
 
+    def _alike(self, table: str, values: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        """The rows that have these values, at the start or by now."""
+        new = self._added.get(table, ())
+        return [
+            *self._tables.alike(table, values),
+            *(row for row in new if all(row.get(name) == value for name, value in values.items())),
+        ]
+
     def _label(
         self, table: str, noun: str, row: Mapping[str, Any], shown: Sequence[str]
     ) -> Said | None:
         """By one value that no other row has; rather by a name than by anything else."""
-        texts = [name for name in shown if isinstance(row[name], str) and not _is_day(row[name])]
+        texts = [name for name in shown if isinstance(row[name], str) and not is_day(row[name])]
         for name in sorted(texts, key=_place):
-            if len(self._tables.alike(table, {name: row[name]})) == 1:
+            if len(self._alike(table, {name: row[name]})) == 1:
                 value = said_value(row[name])
                 known_by = "" if _place(name) < 3 else f"with {words_of(name)} "
                 return Said(f"the {noun} {known_by}{value}", DESCRIBED, (str(row[name]),))
@@ -179,11 +227,11 @@ class Describer:
             names
             for size in (2, 3)
             for names in itertools.combinations(shown, size)
-            if all(len(self._tables.alike(table, {name: row[name]})) > 1 for name in names)
+            if all(len(self._alike(table, {name: row[name]})) > 1 for name in names)
         ]
         self._dice.shuffle(options)
         for names in options[:20]:
-            if len(self._tables.alike(table, {name: row[name] for name in names})) == 1:
+            if len(self._alike(table, {name: row[name] for name in names})) == 1:
                 parts = [f"{words_of(name)} {said_value(row[name])}" for name in names]
                 listed = f"{', '.join(parts[:-1])} and {parts[-1]}"
                 figures = tuple(str(row[name]) for name in names)
@@ -209,7 +257,7 @@ class Describer:
             of = f"of {whose.phrase}" if role in whose.phrase else f"whose {role} is {whose.phrase}"
             for names in ((), *((name,) for name in shown)):
                 values = {name: row[name] for name in names}
-                if len(self._tables.alike(table, {column: row[column], **values})) == 1:
+                if len(self._alike(table, {column: row[column], **values})) == 1:
                     having = "".join(f" with {words_of(n)} {said_value(row[n])}" for n in names)
                     figures = (*map(str, values.values()), *whose.figures)
                     return Said(f"the {noun}{having} {of}", COMPARED, figures)
@@ -219,16 +267,19 @@ class Describer:
         self, table: str, noun: str, row: Mapping[str, Any], shown: Sequence[str]
     ) -> Said | None:
         """By having the most or the least of something, of all rows or of those of a kind."""
-        ordered = [name for name in shown if _is_number(row[name]) or _is_day(row[name])]
+        ordered = [name for name in shown if _is_number(row[name]) or is_day(row[name])]
+        ordered = [name for name in ordered if not {*tokens_of(name)} & PLACES]
+        if table not in self._listed:
+            return None
         kinds: list[str] = [name for name in shown if name not in ordered]
         options = [(name, among) for name in ordered for among in (*kinds, "")]
         self._dice.shuffle(options)
         for name, among in options[:20]:
-            rows = self._tables.alike(table, {among: row[among]} if among else {})
-            values = [other[name] for other in rows if other[name] is not None]
+            rows = self._alike(table, {among: row[among]} if among else {})
+            values = [other[name] for other in rows if other.get(name) is not None]
             if len(values) < _FEW or values.count(row[name]) > 1:
                 continue
-            words = _MOST_AND_LEAST[_is_day(row[name])]
+            words = extremes_of(name, row[name])
             for word, best in zip(words, (max, min), strict=True):
                 if (
                     all(type(value) is type(row[name]) for value in values)
@@ -244,7 +295,17 @@ class Describer:
         return None
 
 
-_MOST_AND_LEAST: Final = {True: ("latest", "earliest"), False: ("highest", "lowest")}
+def extremes_of(name: str, value: Scalar) -> tuple[str, str]:
+    """The words for having the most and the least of something."""
+    if is_day(value):
+        return ("latest", "earliest")
+    return ("most", "fewest") if is_plural(name) else ("highest", "lowest")
+
+
+def is_plural(name: str) -> bool:
+    """Whether a column counts things, or names several."""
+    tokens = tokens_of(name)
+    return tokens[-1] not in _UNITS and singular(tokens[0 if "a" in tokens else -1]) not in tokens
 
 
 def _scalars(holder: Mapping[str, Any]) -> Iterator[Scalar]:
@@ -280,5 +341,6 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _is_day(value: Any) -> bool:
+def is_day(value: Any) -> bool:
+    """Whether it is a date, as databases write them."""
     return isinstance(value, str) and _DAY.fullmatch(value) is not None

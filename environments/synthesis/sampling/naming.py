@@ -11,6 +11,10 @@ from environments.synthesis.sampling.tables import Kind, Scalar, Tables, tokens_
 
 _NAMING: Final = ("id", "no", "number", "code", "key", "ref", "reference", "sku")
 """Last words of a name that names a thing."""
+_ATTRIBUTES: Final = frozenset(
+    (word,) for word in ("email", "message", "address", "phone", "text", "note", "price", "date")
+)
+"""Nouns by which one more often means a text than a row."""
 JSON_TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
     "string": str,
     "integer": int,
@@ -31,7 +35,8 @@ class Naming:
             noun, column = tables[kind.table].noun, tokens_of(kind.column)
             names = {(*noun, *column), (*noun[-1:], *column)}
             if tables[kind.table].unique[0] == kind.column:
-                names |= {noun, noun[-1:], (*noun, "id"), (*noun[-1:], "id")}
+                names |= {(*noun, "id"), (*noun[-1:], "id")}
+                names |= {name for name in (noun, noun[-1:]) if name not in _ATTRIBUTES}
             if len(column) > 1 or column[-1:] not in (("id",), ("name",), ("title",), ("number",)):
                 names.add(column)
             for name in names:

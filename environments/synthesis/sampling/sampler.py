@@ -28,14 +28,16 @@ from environments.synthesis.drafts import INTENTS, Draft, difficulty_of, slug_of
 from environments.synthesis.holding import held
 from environments.synthesis.sampling.asking import Asker
 from environments.synthesis.sampling.describing import COMPARED, EXPLICIT, Describer
-from environments.synthesis.sampling.graph import ToolGraph, leaves_of, tool_graph
+from environments.synthesis.sampling.graph import ToolGraph, tool_graph
 from environments.synthesis.sampling.tables import Tables
 from environments.synthesis.sampling.walker import Given, Move, Walker, assembled
-from environments.synthesis.sampling.wording import Clause, clause_of, sentences
-from environments.synthesis.walk import DeadEnd, Walk, needed, shape_of
+from environments.synthesis.sampling.wording import Clause, clause_of, hinted, says, sentences
+from environments.synthesis.walk import DeadEnd, Walk, needed, needed_places, shape_of
 
 _ATTEMPTS: Final = 30
 """Walks for each task that is wanted, at most."""
+TELLING: Final = 3
+"""Shorter ids are in a text by chance."""
 _QUESTIONS: Final = 0.3
 """The share of tasks that only ask."""
 
@@ -85,9 +87,9 @@ class Sampler:
         self._environment = environment
         self._dice = random.Random(f"{environment.name} {seed} walks")
         self._walker = Walker(environment, graph, tables, self._dice)
-        answered = (result for seen in graph.seen.values() for result in seen.results)
-        leaves = (leaf for result in answered for leaf in leaves_of(result))
-        self._describer = Describer(tables, self._dice, leaves)
+        seen = graph.seen.values()
+        answered = (call for one in seen for call in zip(one.arguments, one.results, strict=True))
+        self._describer = Describer(tables, self._dice, answered)
         self._asker = Asker(tables, self._describer, self._dice)
         self._ids: list[str] = []
         self._said = {task.instruction for task in environment.pack.tasks.values()}
@@ -158,14 +160,17 @@ class Sampler:
 
     def _asked(self, walk: Walk, move: Move, level: int) -> SampledTask:
         question = self._asker.question(move, walk, level)
-        text = question.clause.text
+        calls, moves = self._hinted(walk, [(move, question.clause)])
+        text, hint = moves[0][1].text, moves[0][1].hint
         draft = Draft(
-            f"{text[0].upper()}{text[1:]}.",
+            f"{text[0].upper()}{text[1:]}. {hint}".strip(),
             question.clause.implicit,
             gate=question.gate,
             answer=question.answer,
         )
-        return self._drafted(walk, [(move, question.clause)], draft)
+        if says(draft.instruction, question.answer):
+            raise DeadEnd("the question tells its answer")
+        return self._drafted(walk, calls, moves, draft)
 
     def _changed(self, walk: Walk, moves: Sequence[Move], level: int) -> SampledTask:
         shown = walk.changes()
@@ -175,21 +180,37 @@ class Sampler:
                 raise DeadEnd(f"{move.tool.name} changed nothing")
         if not shown:
             raise DeadEnd("what was changed was changed back")
-        clauses = [clause_of(move, walk, self._describer, level) for move in moves]
+        said = [(move, clause_of(move, walk, self._describer, level)) for move in moves]
+        calls, said = self._hinted(walk, said)
+        clauses = [clause for _, clause in said]
         draft = Draft(sentences(clauses), max(clause.implicit for clause in clauses))
-        return self._drafted(walk, list(zip(moves, clauses, strict=True)), draft)
+        return self._drafted(walk, calls, said, draft)
 
-    def _drafted(
-        self, walk: Walk, moves: Sequence[tuple[Move, Clause]], draft: Draft
-    ) -> SampledTask:
+    def _hinted(
+        self, walk: Walk, moves: Sequence[tuple[Move, Clause]]
+    ) -> tuple[list[OracleCall], list[tuple[Move, Clause]]]:
+        """The calls, given by value what is told by value, and the clauses with their hints."""
         calls = list(walk.calls)
         for move, clause in moves:
             given = [_told(each, clause.plain) for each in move.given]
             plain = msgspec.structs.replace(calls[move.number], arguments=assembled(given))
             calls[move.number] = plain
+        feeding = [needed_places(calls, [move.number]) for move, _ in moves]
+        return calls, hinted(moves, feeding, walk, self.graph, self._describer)
+
+    def _drafted(
+        self,
+        walk: Walk,
+        calls: Sequence[OracleCall],
+        moves: Sequence[tuple[Move, Clause]],
+        draft: Draft,
+    ) -> SampledTask:
         oracle = tuple(needed(calls, [move.number for move, _ in moves]))
         if shape_of(oracle) in self._shapes or draft.instruction in self._said:
             raise DeadEnd("there is one like it")
+        hidden = tuple(_hidden(moves))
+        if any(len(name) >= TELLING and says(draft.instruction, name) for name in hidden):
+            raise DeadEnd("what is to be found is told by its id, too")
         if len(oracle) > self._environment.pack.spec.limits.max_steps - 1:
             raise DeadEnd("it takes too many steps")
         task = Task(
@@ -204,7 +225,7 @@ class Sampler:
         return SampledTask(
             task=task,
             figures=tuple(dict.fromkeys(figure for _, c in moves for figure in c.figures)),
-            hidden=tuple(_hidden(moves)),
+            hidden=hidden,
         )
 
     def _id(self, slug: str) -> str:

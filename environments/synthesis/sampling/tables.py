@@ -118,6 +118,16 @@ class Tables:
             return None
         return Kind(other, self._tables[other].unique[0])
 
+    def has(self, text: str) -> bool:
+        """Whether a text stands anywhere, also inside another."""
+        return any(
+            text in cell
+            for table in self._tables.values()
+            for row in table.rows
+            for cell in row.values()
+            if isinstance(cell, str)
+        )
+
     def places(self, value: Any) -> int:
         """In how many cells a value stands, as itself or as text."""
         if not self._cells:

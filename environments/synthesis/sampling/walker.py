@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
 from environments.environment import Environment
@@ -18,6 +17,7 @@ from environments.spec import ToolSpec
 from environments.synthesis.sampling.describing import LABELS, Thing
 from environments.synthesis.sampling.graph import Leaf, Parameter, ToolGraph, leaves_of
 from environments.synthesis.sampling.tables import Kind, Scalar, Tables, tokens_of
+from environments.synthesis.sampling.values import Values, fits
 from environments.synthesis.walk import DeadEnd, Walk, needed
 from environments.trajectory import Step
 
@@ -27,30 +27,12 @@ _SIDEWAYS: Final = 3
 _DEEPEST: Final = 3
 _OPTIONAL: Final = 0.25
 _LOOKED_FOR: Final = 3
-_SEARCHES: Final = frozenset(
-    {"query", "q", "text", "search", "term", "keyword", "keywords", "name"}
-)
-_LISTED: Final = frozenset({
+SEARCHES: Final = frozenset({"query", "q", "text", "search", "term", "keyword", "keywords", "name"})
+CUTS: Final = frozenset({
     "page", "limit", "offset", "cursor", "sort", "order", "size", "per", "per_page", "page_size",
     "sort_by", "order_by", "max_results",
 })  # fmt: skip
 """Parameters about how answers are cut, not about what is wanted."""
-_NEUTRAL: Final[Mapping[str, Sequence[str]]] = {
-    "note": (
-        "Asked for by phone on Monday",
-        "As agreed at the counter",
-        "Needed before the weekend",
-    ),
-    "reason": ("Asked for by phone on Monday", "Plans have changed", "Ordered by mistake"),
-    "comment": ("Thank you for the quick help", "Please let me know when it is done"),
-    "message": ("Thank you for the quick help", "Please let me know when it is done"),
-    "body": ("Thank you for the quick help", "Please let me know when it is done"),
-    "description": ("As talked about on Monday", "Needed before the weekend"),
-}
-_WORD_FOR: Final = {
-    "notes": "note", "memo": "note", "remark": "note", "remarks": "note", "text": "message",
-    "content": "message", "comments": "comment", "details": "description",
-}  # fmt: skip
 
 
 class Given(NamedTuple):
@@ -60,6 +42,8 @@ class Given(NamedTuple):
     value: Any
     thing: Thing | None = None
     """Where it comes from, if from an earlier answer."""
+    kind: Kind | None = None
+    """What it names, if it names anything."""
 
 
 class Move(NamedTuple):
@@ -81,7 +65,7 @@ class Walker:
         self.used: Counter[str] = Counter()
         self._tables = tables
         self._dice = dice
-        self._start = environment.pack.spec.clock.start
+        self._values = Values(graph, tables, environment.pack.spec.clock.start, dice)
         self._broken: Counter[str] = Counter()
 
     async def changing(self, walk: Walk, length: int) -> list[Move]:
@@ -143,6 +127,17 @@ class Walker:
             self._broken[tool] += 1
             raise DeadEnd(error.message) from error
 
+    async def _read(self, walk: Walk, tool: str, arguments: Mapping[str, Any]) -> int:
+        """The call that reads this: an earlier one, where nothing has changed since."""
+        for number in reversed(range(len(walk.calls))):
+            step = walk.steps[number]
+            if any(change.changes for change in step.changes):
+                break
+            if step.tool == tool and walk.calls[number].arguments == arguments:
+                return number
+        await self._call(walk, tool, arguments)
+        return len(walk.calls) - 1
+
     async def _arguments(
         self,
         walk: Walk,
@@ -157,7 +152,7 @@ class Walker:
             kind = self.graph.takes.get((tool.name, one.name))
             found = None if wanted is None or kind is not None else self._finding(one, wanted)
             if found is not None and (one.required or self._dice.random() < 0.6):
-                given.append(Given(one, self._as_taken(one, found)))
+                given.append(Given(one, self._values.as_taken(one, found)))
                 continue
             if not one.required and not self._optional(tool, one):
                 continue
@@ -171,13 +166,13 @@ class Walker:
     def _finding(self, one: Parameter, wanted: Mapping[str, Any]) -> Scalar | None:
         """A value by which a search may find the row."""
         value = wanted.get(one.path[-1])
-        if value is None and _SEARCHES & {*tokens_of(one.path[-1])}:
+        if value is None and SEARCHES & {*tokens_of(one.path[-1])}:
             value = next((wanted[name] for name in LABELS if name in wanted), None)
-        return value if value is not None and _fits(value, one) else None
+        return value if value is not None and fits(value, one) else None
 
     def _optional(self, tool: ToolSpec, one: Parameter) -> bool:
         """Whether an argument that may be left out is given: searches are left wide."""
-        if one.name in _LISTED or len(one.path) > 1 or tool.read_only:
+        if one.name in CUTS or len(one.path) > 1 or tool.read_only:
             return False
         return self._dice.random() < _OPTIONAL
 
@@ -191,19 +186,19 @@ class Walker:
         others: Sequence[Given],
     ) -> Given:
         if kind is None:
-            return Given(one, self._value(one))
+            return Given(one, self._values.of(one))
         taken = [each.value for each in others]
         try:
             thing = await self._thing(walk, kind, depth, above, taken)
         except DeadEnd:
             if not kind.table or len(above) > 1:
                 raise
-            return Given(one, self._unread(kind, taken))  # then who asks has to say it
-        return Given(one, thing.leaf.value, thing)
+            return Given(one, self._unread(one, kind, taken), kind=kind)  # who asks has to say it
+        return Given(one, thing.leaf.value, thing, kind)
 
-    def _unread(self, kind: Kind, taken: Sequence[Any]) -> Any:
+    def _unread(self, one: Parameter, kind: Kind, taken: Sequence[Any]) -> Any:
         values = [row[kind.column] for row in self._tables[kind.table].rows]
-        values = [value for value in values if value not in taken]
+        values = [value for value in values if value not in taken and fits(value, one)]
         if not values:
             raise DeadEnd(f"there is no {kind.table}")
         return self._dice.choice(values)
@@ -224,14 +219,16 @@ class Walker:
         makers.sort(key=lambda tool: len(self._kinds(tool.name)) > 0 and self._dice.random() < 0.5)
         for tool in makers[:3]:
             for wanted in (None, *self._some_rows(kind)):
-                before = len(walk.calls)
                 try:
                     given = await self._arguments(walk, tool, depth - 1, above, wanted)
-                    await self._call(walk, tool.name, assembled(given))
+                    number = await self._read(walk, tool.name, assembled(given))
                 except DeadEnd:
                     continue
-                new = [t for t in self._known(walk, kind) if t.call >= before]
-                if found := [thing for thing in new if thing.leaf.value not in taken]:
+                new = [thing for thing in self._known(walk, kind) if thing.call == number]
+                found = [thing for thing in new if thing.leaf.value not in taken]
+                if wanted is not None:  # what was looked for is said of this row, of no other
+                    found = [one for one in found if one.leaf.value == wanted[kind.column]]
+                if found:
                     return self._dice.choice(found)
         if known:
             return self._dice.choice(known)
@@ -264,54 +261,10 @@ class Walker:
     def _rarest(self, tools: Sequence[ToolSpec]) -> ToolSpec:
         return min(tools, key=lambda tool: self.used[tool.name] + self._dice.random())
 
-    # Values that come from nowhere ---------------------------------------------------------------
-
-    def _value(self, one: Parameter) -> Any:
-        """A value of its own for a parameter that names nothing. Raises ``DeadEnd``."""
-        if one.schema.get("enum"):
-            return self._as_taken(one, self._dice.choice(one.schema["enum"]))
-        seen = self.graph.seen[one.tool]
-        meant = [value for call in seen.arguments[: seen.meant] for value in one.used(call)]
-        known = [value for value in self.graph.pools.get(one.path[-1], ()) if _fits(value, one)]
-        meant = [value for value in meant if _fits(value, one)]
-        if meant and (not known or self._dice.random() < 0.6):
-            return self._as_taken(one, self._dice.choice(meant))
-        if known and one.schema.get("type") != "string":
-            return self._as_taken(one, self._dice.choice(known))
-        made = self._made(one, known)
-        if made is None:
-            raise DeadEnd(f"nothing to say for {one.name} of {one.tool}")
-        return self._as_taken(one, made)
-
-    def _as_taken(self, one: Parameter, value: Any) -> Any:
-        return [value] if one.listed and len(one.path) == 1 else value
-
-    def _made(self, one: Parameter, known: Sequence[Scalar]) -> Any:
-        low = int(one.schema.get("minimum", one.schema.get("exclusiveMinimum", 0) + 1))
-        match one.schema.get("type"):
-            case "boolean":
-                return self._dice.random() < 0.5
-            case "integer" | "number":
-                return self._dice.randint(
-                    low, int(min(one.schema.get("maximum", low + 9), low + 9))
-                )
-            case "string":
-                return self._text(one, known)
-        return None
-
-    def _text(self, one: Parameter, known: Sequence[Scalar]) -> str | None:
-        last = (tokens_of(one.path[-1]) or ("",))[-1]
-        if one.schema.get("format") == "date" or last in ("date", "day", "on", "until", "deadline"):
-            return (self._start + timedelta(days=self._dice.randint(1, 21))).date().isoformat()
-        neutral = _NEUTRAL.get(_WORD_FOR.get(last, last))
-        if neutral is not None and "pattern" not in one.schema:
-            return self._dice.choice(neutral)
-        return str(self._dice.choice(known)) if known else None
-
 
 def _can_be_told(leaf: Leaf) -> bool:
-    """Whether a reference can lead to it."""
-    return not any(set(str(part)) & set(".{}") for part in leaf.path)
+    """Whether it says anything, and a reference can lead to it."""
+    return leaf.value != "" and not any(set(str(part)) & set(".{}") for part in leaf.path)
 
 
 def assembled(given: Sequence[Given]) -> dict[str, Any]:
@@ -332,22 +285,3 @@ def assembled(given: Sequence[Given]) -> dict[str, Any]:
 def reference(thing: Thing) -> str:
     """How an oracle refers to it."""
     return f"${{{thing.call}{''.join(f'.{part}' for part in thing.leaf.path)}}}"
-
-
-def _fits(value: Any, one: Parameter) -> bool:
-    schema = one.schema
-    match schema.get("type"):
-        case "string":
-            longest = schema.get("maxLength", 200)
-            return isinstance(value, str) and 0 < len(value) <= longest and "\n" not in value
-        case "integer":
-            return type(value) is int and _within(value, schema)
-        case "number":
-            return type(value) in (int, float) and _within(value, schema)
-        case "boolean":
-            return isinstance(value, bool)
-    return False
-
-
-def _within(value: float, schema: Mapping[str, Any]) -> bool:
-    return bool(schema.get("minimum", value) <= value <= schema.get("maximum", value))

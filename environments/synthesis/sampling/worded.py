@@ -15,12 +15,10 @@ from environments.synthesis.drafts import INTENTS
 from environments.synthesis.journal import Repair
 from environments.synthesis.mending import Desk, Job, pretty
 from environments.synthesis.prompts import prompt
-from environments.synthesis.sampling.sampler import SampledTask
+from environments.synthesis.sampling.sampler import TELLING, SampledTask
 
 STAGE: Final = "walks"
 _LONGEST: Final = 1200
-_TELLING: Final = 3
-"""Shorter ids are in a text by chance."""
 _HINTS: Final = (
     "Things are named by their ids.",
     "Nobody knows ids: things are said by what people call them.",
@@ -84,7 +82,7 @@ def _problems(environment: Environment, sampled: SampledTask, text: str) -> Iter
         if _plain(figure) not in said:
             yield f"it does not say {figure!r}, which nobody can know who is not told"
     for name in sampled.hidden:
-        if len(name) >= _TELLING and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text):
+        if len(name) >= TELLING and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text):
             yield f"it says {name!r}, which the agent is to find"
     for name in environment.tools:
         if "_" in name and name in text:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from environments.check import check_packs
-from environments.environment import Environments
+from environments.environment import Environment, Environments
 from environments.episode import Episode
 from environments.oracle import REFERENCE, play_oracle
 from environments.spec import EnvironmentSpec
@@ -185,3 +185,157 @@ async def test_a_pack_with_sampled_tasks_passes_the_whole_gate(
             tasks.write(msgspec.json.encode(sampled.task) + b"\n")
     (report,) = await check_packs([folder])
     assert report.passed, report.failures
+
+
+YARD = Draft(
+    EnvironmentSpec(name="yard", version="1.0.0", title="Yard", summary="Boats.", domain="yard"),
+    schema="""
+CREATE TABLE berths (id TEXT NOT NULL PRIMARY KEY, name TEXT NOT NULL);
+CREATE TABLE owners (
+    id TEXT NOT NULL PRIMARY KEY, name TEXT NOT NULL, town TEXT NOT NULL, born_on TEXT NOT NULL
+);
+CREATE TABLE boats (
+    id TEXT NOT NULL PRIMARY KEY,
+    name TEXT NOT NULL,
+    status TEXT NOT NULL,
+    berth_id TEXT NOT NULL REFERENCES berths (id),
+    owner_id TEXT NOT NULL REFERENCES owners (id),
+    length_cm INTEGER NOT NULL,
+    note TEXT
+);
+CREATE TABLE crew (
+    boat_id TEXT NOT NULL REFERENCES boats (id), place INTEGER NOT NULL, nickname TEXT NOT NULL,
+    PRIMARY KEY (boat_id, place)
+);
+INSERT INTO berths VALUES ('BE-1', 'North Quay 1'), ('BE-2', 'North Quay 2'), ('BE-3', 'Slip 3');
+INSERT INTO owners VALUES ('OW-1', 'Ann Lee', 'Cork', '1971-02-03'),
+    ('OW-2', 'Bo Ek', 'Hull', '1988-04-05'), ('OW-3', 'Cy Roe', 'Hull', '1990-01-09');
+INSERT INTO boats VALUES
+    ('BO-1', 'Merlin', 'afloat', 'BE-1', 'OW-1', 811, 'Merlin creaks since Ann ran aground'),
+    ('BO-2', 'Osprey', 'ashore', 'BE-2', 'OW-2', 655, 'Osprey is to be sold to a man called Pat'),
+    ('BO-3', 'Curlew', 'afloat', 'BE-3', 'OW-2', 942, NULL),
+    ('BO-4', 'Plover', 'in repair', 'BE-3', 'OW-3', 702, NULL);
+INSERT INTO crew VALUES ('BO-1', 1, 'Spadger'), ('BO-1', 2, 'Longshanks'), ('BO-2', 1, 'Nobby-One'),
+    ('BO-3', 1, 'Dusty-Two'), ('BO-4', 1, 'Chalky-Three');
+""",
+    tools='''"""The tools of a boat yard."""
+
+from typing import Literal
+
+from environments.authoring import Database, ToolError, new_id, tool
+
+
+@tool(read_only=True)
+def find_owner(db: Database, name: str, born_on: str) -> list[dict]:
+    """Find the owner of that name who was born on a day."""
+    return list(db.rows("SELECT * FROM owners WHERE name = ? AND born_on = ?", name, born_on))
+
+
+@tool(read_only=True)
+def list_boats(db: Database, owner_id: str) -> list[dict]:
+    """List the boats of an owner."""
+    return list(db.rows("SELECT * FROM boats WHERE owner_id = ?", owner_id))
+
+
+@tool(read_only=True)
+def get_boat(db: Database, boat_id: str) -> dict:
+    """Show a boat with its crew."""
+    boat = db.one("SELECT * FROM boats WHERE id = ?", boat_id)
+    if boat is None:
+        raise ToolError("NO_BOAT", "there is no such boat")
+    crew = db.rows("SELECT nickname, place * 1000 AS pay FROM crew WHERE boat_id = ?", boat_id)
+    return {**boat, "crew": list(crew)}
+
+
+@tool(read_only=False)
+def set_boat_status(
+    db: Database, boat_id: str, status: Literal["afloat", "ashore", "in repair", "sold"]
+) -> dict:
+    """Say where a boat is."""
+    db.run("UPDATE boats SET status = ? WHERE id = ?", status, boat_id)
+    return {"boat_id": boat_id}
+
+
+@tool(read_only=False)
+def set_note(db: Database, boat_id: str, note: str) -> dict:
+    """Write a note about a boat."""
+    db.run("UPDATE boats SET note = ? WHERE id = ?", note, boat_id)
+    return {"boat_id": boat_id}
+
+
+@tool(read_only=False)
+def add_boat(db: Database, owner_id: str, berth_id: str, name: str) -> dict:
+    """Add a boat of an owner."""
+    key = new_id("BO")
+    db.run(
+        "INSERT INTO boats VALUES (?, ?, 'ashore', ?, ?, 700, NULL)", key, name, berth_id, owner_id
+    )
+    return {"boat_id": key}
+''',
+)
+
+
+@pytest.fixture(scope="module")
+async def yard() -> AsyncIterator[tuple[Environment, Sampling]]:
+    async with workshop() as place:
+        environment = await place.opened(YARD)
+        made = [await (await Sampler.open(environment, seed)).sample(12, 5) for seed in range(3)]
+        tasks = [one for each in made for one in each.tasks]
+        yield environment, Sampling(tasks=tasks)
+
+
+async def test_all_that_has_to_be_known_is_said(yard: tuple[Environment, Sampling]) -> None:
+    """Two of the searches take values that no tool tells: the instruction does."""
+    environment, made = yard
+    assert len(made.tasks) > 20
+    hints = 0
+    for sampled in made.tasks:
+        text = sampled.task.instruction
+        for call in sampled.task.oracle:
+            for name, value in call.arguments.items():
+                if not REFERENCE.search(str(value)):
+                    assert str(value) in text, (name, value, text)
+        hints += "Known of the owner:" in text
+        if sampled.task.answer is not None:
+            assert sampled.task.answer not in text
+    assert hints
+    assert environment.tools["find_owner"].read_only
+
+
+async def test_nothing_is_told_by_what_the_walk_has_changed(
+    yard: tuple[Environment, Sampling],
+) -> None:
+    changed = 0
+    for sampled in yard[1].tasks:
+        first, *later = re.split(r"(?<=\.) (?:Next,|Then) ", sampled.task.instruction)
+        if later and first.startswith("Please set the status of"):
+            changed += 1
+            assert not any("with status" in text or "and status" in text for text in later)
+    assert changed
+
+
+async def test_what_is_new_is_called_like_its_kind_and_what_is_written_speaks_of_nothing_else(
+    yard: tuple[Environment, Sampling],
+) -> None:
+    calls = [call for sampled in yard[1].tasks for call in sampled.task.oracle]
+    names = {call.arguments["name"] for call in calls if call.tool == "add_boat"}
+    assert names
+    assert names <= {"Merlin", "Osprey", "Curlew", "Plover"}
+    notes = {str(call.arguments["note"]) for call in calls if call.tool == "set_note"}
+    assert notes
+    assert not any("Merlin" in note or "Pat" in note for note in notes)
+
+
+async def test_one_of_several_is_no_fact_of_the_whole(yard: tuple[Environment, Sampling]) -> None:
+    """A boat has a crew: *what is the pay of the boat* would have two answers."""
+    questions = [one.task.instruction for one in yard[1].tasks if one.task.answer is not None]
+    assert questions
+    assert not [text for text in questions if "pay" in text or "nickname" in text]
+
+
+async def test_rows_are_compared_only_where_all_of_them_can_be_listed(
+    yard: tuple[Environment, Sampling],
+) -> None:
+    """The boats of one owner are listed, never all."""
+    texts = [one.task.instruction for one in yard[1].tasks]
+    assert not [text for text in texts if "the highest" in text or "the lowest" in text]
