@@ -47,6 +47,8 @@ class Question(NamedTuple):
     clause: Clause
     gate: dict[str, Any]
     answer: str
+    about: str
+    """The column that is asked for, or compared."""
 
 
 class _List(NamedTuple):
@@ -91,7 +93,7 @@ class Asker:
             gate, how, answer = _judged(leaf.value)
             verb = "are" if is_plural(str(leaf.path[-1])) else "is"
             text = f"what {verb} the {words} of {subject.text}? Answer with {how}"
-            return Question(subject._replace(text=text), gate, answer)
+            return Question(subject._replace(text=text), gate, answer, words)
         raise DeadEnd("no fact to ask for")
 
     def _worth(self, leaf: Leaf) -> bool:
@@ -130,6 +132,11 @@ class Asker:
         others = [each for each in move.given if each.thing is None]
         if owner is not None:
             table, row = owner
+            for each in others:
+                if each.kind is not None and self._tables.row(each.kind, each.value) == row:
+                    told = f"{self._describer.noun(each.kind)} {each.value}"
+                    clause = Clause(told, EXPLICIT, (str(each.value),), ())
+                    return _detailed(clause, [one for one in others if one is not each])
             if str(leaf.path[-1]) not in row and 2 * sum(n in row for n in leaf.holder) < len(
                 leaf.holder
             ):
@@ -170,7 +177,8 @@ class Asker:
             raise DeadEnd("too easy to guess")
         text = f"what is the total {words_of(name)} of {whose.text}? Answer with the number alone"
         gate = {"numeric": total, "tolerance": 0.01}
-        return Question(whose._replace(text=text, implicit=COMPARED), gate, _written(total))
+        clause = whose._replace(text=text, implicit=COMPARED)
+        return Question(clause, gate, _written(total), name)
 
     def _most(self, move: Move, walk: Walk, level: int) -> Question:
         listed, whose = self._whole(move, walk, level)
@@ -192,7 +200,7 @@ class Asker:
                 f"Answer with its {words_of(label)} alone"
             )
             clause = whose._replace(text=text, implicit=COMPARED)
-            return Question(clause, {"norm": answer}, answer)
+            return Question(clause, {"norm": answer}, answer, name)
         raise DeadEnd("nothing to compare by")
 
     def _label(self, listed: _List, at: int) -> str | None:

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from environments.check.probes import resolved
 from environments.check.randomly import Pools, arguments_for
 from environments.check.runs import oracle_plan, play, side_by_side
@@ -22,9 +24,11 @@ from environments.spec import ToolSpec
 from environments.synthesis.alike import Embed, cosine
 from environments.synthesis.sampling.naming import JSON_TYPES, Naming, can_name
 from environments.synthesis.sampling.tables import Kind, Scalar, Tables, tokens_of
+from environments.trajectory import Step
 
 _TRIES: Final = 14
 _ORACLES: Final = 40
+_READING: Final = frozenset({"get", "list", "search", "find", "view", "show", "read"})
 _MEANT: Final = 0.8
 """The cosine from which a field means what a parameter takes."""
 _VALUES: Final = 40
@@ -85,6 +89,8 @@ class Seen:
 
     arguments: list[Mapping[str, Any]] = field(default_factory=list)
     results: list[Any] = field(default_factory=list)
+    writes: int = 0
+    """How many of them changed rows."""
     meant: int = 0
     """How many of them, the first, somebody meant: they are of an oracle."""
 
@@ -131,6 +137,7 @@ async def tool_graph(
     seen = await _played(environment)
     pools = _pools(tables, _taken(parameters, seen, naming), parameters)
     await _try_all(environment, seen, pools, random.Random(f"{environment.name} {seed} looking"))
+    tools = {name: _as_seen(tool, seen[name]) for name, tool in tools.items()}
     takes = _taken(parameters, seen, naming)
     gives: dict[tuple[str, tuple[str, ...]], Kind] = {}
     for tool in tools:
@@ -141,6 +148,12 @@ async def tool_graph(
     if embed is not None:
         takes |= await _meant(parameters, takes, gives, seen, embed)
     return ToolGraph(tools, parameters, takes, gives, seen, pools)
+
+
+def _as_seen(tool: ToolSpec, seen: Seen) -> ToolSpec:
+    """A tool that does not say that it only reads, but is called so and never did anything else."""
+    reads = _READING & {*tokens_of(tool.name.rpartition("__")[2])[:2]} and not seen.writes
+    return msgspec.structs.replace(tool, read_only=True) if reads and seen.results else tool
 
 
 def _taken(
@@ -209,7 +222,7 @@ async def _played(environment: Environment) -> dict[str, Seen]:
     for steps in await side_by_side(range(len(tasks)), played):
         for step in steps:
             if step.error is None:
-                _add(seen, step.tool, step.arguments, step.result)
+                _add(seen, step)
                 seen[step.tool].meant += 1
     return seen
 
@@ -236,7 +249,7 @@ async def _try_all(
             arguments = {} if all_of_it else arguments_for(tool, dice, pools, answered)
             step = await episode.call(tool.name, arguments)
             if step.error is None:
-                _add(seen, tool.name, step.arguments, step.result)
+                _add(seen, step)
                 for leaf in leaves_of(step.result):
                     answered[str(leaf.path[-1])].append(leaf.value)
             elif step.error.kind == "environment":
@@ -245,9 +258,10 @@ async def _try_all(
     await episode.close()
 
 
-def _add(seen: dict[str, Seen], tool: str, arguments: Mapping[str, Any], result: Any) -> None:
-    seen[tool].arguments.append(arguments)
-    seen[tool].results.append(result)
+def _add(seen: dict[str, Seen], step: Step) -> None:
+    seen[step.tool].arguments.append(step.arguments)
+    seen[step.tool].results.append(step.result)
+    seen[step.tool].writes += any(change.changes for change in step.changes)
 
 
 def _fields(results: Iterable[Any]) -> dict[tuple[str, ...], list[Leaf]]:

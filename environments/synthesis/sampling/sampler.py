@@ -38,6 +38,8 @@ _ATTEMPTS: Final = 30
 """Walks for each task that is wanted, at most."""
 TELLING: Final = 3
 """Shorter ids are in a text by chance."""
+_FAILURES: Final = 8
+"""Proofs that fail take seconds: so many of one tool are enough."""
 _QUESTIONS: Final = 0.3
 """The share of tasks that only ask."""
 
@@ -51,6 +53,8 @@ class SampledTask(msgspec.Struct, frozen=True, kw_only=True):
     """What an instruction has to say, in whatever words."""
     hidden: tuple[str, ...]
     """Ids that it must not say: the agent is to find them."""
+    about: str = ""
+    """What a question asks for."""
 
 
 @dataclass(slots=True)
@@ -92,6 +96,8 @@ class Sampler:
         self._describer = Describer(tables, self._dice, answered)
         self._asker = Asker(tables, self._describer, self._dice)
         self._ids: list[str] = []
+        self._unfit: Counter[str] = Counter()
+        """How often in a row what ended with a tool did not pass."""
         self._said = {task.instruction for task in environment.pack.tasks.values()}
         self._shapes = {shape_of(task.oracle) for task in environment.pack.tasks.values()}
 
@@ -111,19 +117,21 @@ class Sampler:
         told: Callable[[Task], None] = lambda task: None,
     ) -> Sampling:
         """``count`` tasks, or as many as can be had, whose oracles take 1 to about ``calls`` calls;
-        no two oracles have one shape, and none has that of a task the pack has.
+        no two oracles have one shape, and none has that of a task the pack has; where a pack is so
+        small that too few come of it, two questions may, that ask for different things.
 
         ``told`` hears of each. Raises ``InfrastructureFault``.
         """
         made = Sampling()
         episode = await Episode.start(self._environment, horizon=1_000_000)
         mark = await episode.mark()
+        writers = any(not tool.read_only for tool in self.graph.tools.values())
         while len(made.tasks) < count and made.walks < count * _ATTEMPTS:
             made.walks += 1
             strict = made.walks < count * _ATTEMPTS // 2
             few = made.questions < _QUESTIONS * (len(made.tasks) + 1)
             aim = _Aim(
-                asks=self._dice.random() < 0.5 and (few or not strict),
+                asks=not writers or (self._dice.random() < 0.5 and (few or not strict)),
                 level=made.walks % (COMPARED + 1),
                 calls=self._dice.randint(1, calls),
                 strict=strict,
@@ -134,7 +142,8 @@ class Sampler:
             except (DeadEnd, PackInvalid, EnvironmentFault) as error:
                 made.reasons[_reason(error)] += 1
                 continue
-            self._shapes.add(shape_of(sampled.task.oracle))
+            shape = shape_of(sampled.task.oracle)
+            self._shapes |= {shape, f"{shape} {sampled.about}"}
             self._ids.append(sampled.task.id)
             self._said.add(sampled.task.instruction)
             made.tasks.append(sampled)
@@ -152,6 +161,10 @@ class Sampler:
                 sampled = self._changed(walk, moves, aim.level)
         finally:
             await walk.undo()
+        shape = shape_of(sampled.task.oracle)
+        twin = f"{shape} {sampled.about}" if sampled.about and not aim.strict else shape
+        if twin in self._shapes:
+            raise DeadEnd("there is one like it")
         if aim.strict and len(sampled.task.oracle) < aim.calls - 1:
             raise DeadEnd("it takes fewer calls than were wanted")
         if aim.strict and aim.level and INTENTS[EXPLICIT] in sampled.task.tags:
@@ -170,7 +183,7 @@ class Sampler:
         )
         if says(draft.instruction, question.answer):
             raise DeadEnd("the question tells its answer")
-        return self._drafted(walk, calls, moves, draft)
+        return self._drafted(walk, calls, moves, draft, question.about)
 
     def _changed(self, walk: Walk, moves: Sequence[Move], level: int) -> SampledTask:
         shown = walk.changes()
@@ -204,9 +217,10 @@ class Sampler:
         calls: Sequence[OracleCall],
         moves: Sequence[tuple[Move, Clause]],
         draft: Draft,
+        about: str = "",
     ) -> SampledTask:
         oracle = tuple(needed(calls, [move.number for move, _ in moves]))
-        if shape_of(oracle) in self._shapes or draft.instruction in self._said:
+        if draft.instruction in self._said:
             raise DeadEnd("there is one like it")
         hidden = tuple(_hidden(moves))
         if any(len(name) >= TELLING and says(draft.instruction, name) for name in hidden):
@@ -226,6 +240,7 @@ class Sampler:
             task=task,
             figures=tuple(dict.fromkeys(figure for _, c in moves for figure in c.figures)),
             hidden=hidden,
+            about=about,
         )
 
     def _id(self, slug: str) -> str:
@@ -240,8 +255,13 @@ class Sampler:
         if task.answer is None:
             built = await construct(self._environment.with_tasks([task]), task)
             task = msgspec.structs.replace(task, verifier=_verifier(built, task.oracle))
+        tool = task.oracle[-1].tool
+        if self._unfit[tool] >= _FAILURES:
+            raise DeadEnd(f"what {tool} does is no task")
         if problems := await held(self._environment.with_tasks([task]), task):
+            self._unfit[tool] += 1
             raise DeadEnd(problems[0])
+        self._unfit[tool] = 0
         return msgspec.structs.replace(sampled, task=task)
 
 

@@ -173,7 +173,7 @@ def _unique(
     rows: Sequence[Mapping[str, Any]],
 ) -> Iterator[str]:
     """The columns that are declared to tell rows apart, and do."""
-    declared = [key[0]] if len(key) == 1 else []
+    declared = [_own_name(key[0], rows)] if len(key) == 1 else []
     for _, name, is_unique, *_ in database.execute(f"PRAGMA index_list({quoted(table)})"):
         columns = [
             column for _, _, column in database.execute(f"PRAGMA index_info({quoted(name)})")
@@ -184,3 +184,20 @@ def _unique(
         values = [row.get(column) for row in rows]
         if column in (rows[0] if rows else {column: 0}) and None not in values:
             yield column
+
+
+def _own_name(key: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    """The column that tells rows apart and that tools speak of: where an importer keeps the place
+    of a row as its key, what stands in the row itself, if anything does."""
+    if not key.startswith("_") or not rows:
+        return key
+    columns = [name for name in rows[0] if not name.startswith("_")]
+    same = (name for name in columns if all(row[name] == row[key] for row in rows))
+    named = (
+        name
+        for name in columns
+        if tokens_of(name)[-1:] in (("id",), ("code",), ("key",))
+        and all(isinstance(row[name], str) for row in rows)
+        and len({row[name] for row in rows}) == len(rows)
+    )
+    return next(same, None) or next(named, key)

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from environments.names import singular
+from environments.synthesis.sampling.describing import LABELS
 from environments.synthesis.sampling.graph import Parameter, ToolGraph
 from environments.synthesis.sampling.tables import Scalar, Tables, tokens_of
 from environments.synthesis.walk import DeadEnd
@@ -28,6 +29,8 @@ _NEUTRAL: Final[Mapping[str, Sequence[str]]] = {
     "outcome": ("Done as agreed by phone", "Settled on Monday, nothing is left to do"),
     "description": ("As talked about on Monday", "Needed before the weekend"),
 }  # fmt: skip
+SEARCHES: Final = frozenset({"query", "q", "text", "search", "term", "keyword", "keywords", "name"})
+"""Names of parameters that take what something is called."""
 _LARGE: Final = 50
 """Smaller numbers are counts, and are taken as they are."""
 _WORD_FOR: Final = {
@@ -97,7 +100,21 @@ class Values:
         last = (tokens_of(one.path[-1]) or ("",))[-1]
         if one.schema.get("format") == "date" or last in ("date", "day", "on", "until", "deadline"):
             return (self._start + timedelta(days=self._dice.randint(1, 21))).date().isoformat()
+        if not known and SEARCHES & {*tokens_of(one.path[-1])}:
+            known = [value for value in self._names(one) if fits(value, one)]
         return str(self._dice.choice(known)) if known else None
+
+    def _names(self, one: Parameter) -> list[Scalar]:
+        """What rows are called that a search may be for."""
+        about = {singular(token) for token in tokens_of(one.tool)}
+        tables = [table for table in self._tables if {*table.noun[-1:]} <= about]
+        labels = [
+            self._tables.values(table.name, name)
+            for table in tables or self._tables
+            for name in LABELS
+            if name in table.columns
+        ]
+        return [value for values in labels for value in values]
 
     def _said(self, one: Parameter, known: Sequence[Scalar]) -> str | None:
         """Something to say where a text is wanted that is about nothing else: what was written of

@@ -17,7 +17,7 @@ from environments.spec import ToolSpec
 from environments.synthesis.sampling.describing import LABELS, Thing
 from environments.synthesis.sampling.graph import Leaf, Parameter, ToolGraph, leaves_of
 from environments.synthesis.sampling.tables import Kind, Scalar, Tables, tokens_of
-from environments.synthesis.sampling.values import Values, fits
+from environments.synthesis.sampling.values import SEARCHES, Values, fits
 from environments.synthesis.walk import DeadEnd, Walk, needed
 from environments.trajectory import Step
 
@@ -27,7 +27,6 @@ _SIDEWAYS: Final = 3
 _DEEPEST: Final = 3
 _OPTIONAL: Final = 0.25
 _LOOKED_FOR: Final = 3
-SEARCHES: Final = frozenset({"query", "q", "text", "search", "term", "keyword", "keywords", "name"})
 CUTS: Final = frozenset({
     "page", "limit", "offset", "cursor", "sort", "order", "size", "per", "per_page", "page_size",
     "sort_by", "order_by", "max_results",

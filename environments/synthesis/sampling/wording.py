@@ -20,7 +20,8 @@ from environments.synthesis.sampling.describing import (
 )
 from environments.synthesis.sampling.graph import Leaf, ToolGraph, leaves_of
 from environments.synthesis.sampling.tables import tokens_of
-from environments.synthesis.sampling.walker import CUTS, SEARCHES, Given, Move
+from environments.synthesis.sampling.values import SEARCHES
+from environments.synthesis.sampling.walker import CUTS, Given, Move
 from environments.synthesis.walk import DeadEnd, Walk
 from snapshots import Changeset
 
@@ -199,7 +200,7 @@ def said_of(each: Given, walk: Walk, number: int, describer: Describer, level: i
     if describer.was_there(each.thing):
         return describer.described(each.thing, level)
     noun, new = describer.noun(kind), len(added[kind.table])
-    if walk.episode.tools[maker.tool].read_only:
+    if not any(change.changes for change in maker.changes):
         if new:
             raise DeadEnd(f"the new {noun} would be told by its id")
         return describer.described(each.thing, level)
