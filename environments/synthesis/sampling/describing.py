@@ -37,7 +37,8 @@ PLACES: Final = frozenset({
 })  # fmt: skip
 """In names of numbers that are no amounts."""
 _UNITS: Final = frozenset({
-    "cents", "minutes", "hours", "seconds", "days", "percent", "kg", "km", "eur", "usd", "pct",
+    "cents", "minutes", "hours", "seconds", "days", "percent", "kg", "km", "eur", "usd",
+    "pct", "cm", "mm", "kb", "mb", "hl",
 })  # fmt: skip
 _FEW: Final = 3
 _KEPT_BY_CLOCK: Final = frozenset({"created", "updated", "modified", "changed"})

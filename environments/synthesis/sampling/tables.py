@@ -189,7 +189,7 @@ def _unique(
 def _own_name(key: str, rows: Sequence[Mapping[str, Any]]) -> str:
     """The column that tells rows apart and that tools speak of: where an importer keeps the place
     of a row as its key, what stands in the row itself, if anything does."""
-    if not key.startswith("_") or not rows:
+    if not key.startswith("_") or not rows or key not in rows[0]:
         return key
     columns = [name for name in rows[0] if not name.startswith("_")]
     same = (name for name in columns if all(row[name] == row[key] for row in rows))

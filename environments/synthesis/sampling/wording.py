@@ -51,6 +51,8 @@ _SETTING: Final = frozenset({
     "toggle", "mark",
 })  # fmt: skip
 """Verbs whose object is there already."""
+_JOINED: Final = {"add": "to", "attach": "to", "append": "to", "remove": "from", "delete": "from"}
+_DONE: Final = frozenset({"lost", "paid", "done", "sent", "sold", "read", "found"})
 _ROLES: Final = frozenset({"admin", "user", "manager", "staff"})
 """First words of names that say who calls, not what is done."""
 
@@ -290,11 +292,11 @@ def _done(tool: ToolSpec, phrase: str | None, noun: Sequence[str]) -> str:
         return f"{verb} {phrase}"
     if left[0] in _PREPOSITIONS:
         return f"{verb} {phrase} {_with_articles(left)}"
-    if all(token.endswith("ed") for token in left):
+    if all(token.endswith("ed") or token in _DONE for token in left):
         return f"{verb} {phrase} as {' '.join(left)}"
     if verb in _SETTING or (len(left) < len(rest) and verb not in _MAKING):
         return f"{verb} the {' '.join(left)} of {phrase}"
-    return f"{verb} {_with_articles(left)} {'to' if verb == 'add' else 'for'} {phrase}"
+    return f"{verb} {_with_articles(left)} {_JOINED.get(verb, 'for')} {phrase}"
 
 
 def _with_articles(words: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from environments.check import check_packs
-from environments.environment import Environment, Environments
+from environments.environment import Environment, Environments, open_environments
 from environments.episode import Episode
 from environments.oracle import REFERENCE, play_oracle
 from environments.spec import EnvironmentSpec
@@ -23,6 +23,7 @@ from environments.synthesis.workshop import Draft, workshop
 
 pytestmark = pytest.mark.anyio
 SEED = 3
+TILL = Path(__file__).resolve().parents[2] / "packs" / "till"
 
 
 @pytest.fixture(scope="module")
@@ -339,3 +340,10 @@ async def test_rows_are_compared_only_where_all_of_them_can_be_listed(
     """The boats of one owner are listed, never all."""
     texts = [one.task.instruction for one in yard[1].tasks]
     assert not [text for text in texts if "the highest" in text or "the lowest" in text]
+
+
+async def test_tables_without_a_key_are_walked_too(tmp_path: Path) -> None:
+    """What is in no column is no name of a row."""
+    async with open_environments([TILL], data_dir=tmp_path) as environments:
+        made = await (await Sampler.open(await environments.get("till"), SEED)).sample(1, 2)
+    assert made.walks
