@@ -132,6 +132,8 @@ class Asker:
         others = [each for each in move.given if each.thing is None]
         if owner is not None:
             table, row = owner
+            if any(row.get(one.parameter.name, one.value) != one.value for one in others):
+                return None  # it was found beside what was asked for
             for each in others:
                 if each.kind is not None and self._tables.row(each.kind, each.value) == row:
                     told = f"{self._describer.noun(each.kind)} {each.value}"

@@ -78,7 +78,7 @@ def words_of(name: str, *, alone: bool = True) -> str:
     tokens = [token for token in tokens_of(name) if token != "id"] or list(tokens_of(name))
     unit = f" in {tokens.pop()}" if len(tokens) > 1 and tokens[-1] in _UNITS else ""
     words = " ".join(tokens)
-    if not alone or (len(tokens) == 1 and words not in _NO_NOUNS):
+    if not alone or (len(tokens) == 1 and words not in _NO_NOUNS | _INSIDE | _WHEN):
         return f"{words}{unit}"
     if tokens[-1] in _WHEN:
         return f"“{words}” date"
@@ -216,7 +216,9 @@ class Describer:
         for name in sorted(texts, key=_place):
             if len(self._alike(table, {name: row[name]})) == 1:
                 value = said_value(row[name])
-                known_by = "" if _place(name) < 3 else f"with {words_of(name)} "
+                own = tuple(token for token in tokens_of(name) if token not in noun.split())
+                plain = not own or _place("_".join(own)) < 3
+                known_by = "" if plain else f"with {words_of(name)} "
                 return Said(f"the {noun} {known_by}{value}", DESCRIBED, (str(row[name]),))
         return None
 
@@ -306,7 +308,8 @@ def extremes_of(name: str, value: Scalar) -> tuple[str, str]:
 def is_plural(name: str) -> bool:
     """Whether a column counts things, or names several."""
     tokens = tokens_of(name)
-    return tokens[-1] not in _UNITS and singular(tokens[0 if "a" in tokens else -1]) not in tokens
+    word = tokens[0 if "a" in tokens else -1]
+    return word not in _UNITS and singular(word) != word and not word.endswith("as")
 
 
 def _scalars(holder: Mapping[str, Any]) -> Iterator[Scalar]:

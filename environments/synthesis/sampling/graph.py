@@ -152,8 +152,13 @@ async def tool_graph(
 
 def _as_seen(tool: ToolSpec, seen: Seen) -> ToolSpec:
     """A tool that does not say that it only reads, but is called so and never did anything else."""
-    reads = _READING & {*tokens_of(tool.name.rpartition("__")[2])[:2]} and not seen.writes
+    reads = only_asks(tool) and not seen.writes
     return msgspec.structs.replace(tool, read_only=True) if reads and seen.results else tool
+
+
+def only_asks(tool: ToolSpec) -> bool:
+    """Whether nobody would call a tool to have something changed, even if it notes that it was."""
+    return tool.read_only or bool(_READING & {*tokens_of(tool.name.rpartition("__")[2])[:2]})
 
 
 def _taken(

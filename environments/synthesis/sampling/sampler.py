@@ -28,7 +28,7 @@ from environments.synthesis.drafts import INTENTS, Draft, difficulty_of, slug_of
 from environments.synthesis.holding import held
 from environments.synthesis.sampling.asking import Asker
 from environments.synthesis.sampling.describing import COMPARED, EXPLICIT, Describer
-from environments.synthesis.sampling.graph import ToolGraph, tool_graph
+from environments.synthesis.sampling.graph import ToolGraph, only_asks, tool_graph
 from environments.synthesis.sampling.tables import Tables
 from environments.synthesis.sampling.walker import Given, Move, Walker, assembled
 from environments.synthesis.sampling.wording import Clause, clause_of, hinted, says, sentences
@@ -125,7 +125,7 @@ class Sampler:
         made = Sampling()
         episode = await Episode.start(self._environment, horizon=1_000_000)
         mark = await episode.mark()
-        writers = any(not tool.read_only for tool in self.graph.tools.values())
+        writers = not all(map(only_asks, self.graph.tools.values()))
         while len(made.tasks) < count and made.walks < count * _ATTEMPTS:
             made.walks += 1
             strict = made.walks < count * _ATTEMPTS // 2

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final
+
+import msgspec
 
 from environments.names import singular
 from environments.synthesis.sampling.describing import LABELS
@@ -59,7 +62,7 @@ class Values:
         seen = self._graph.seen[one.tool]
         meant = [value for call in seen.arguments[: seen.meant] for value in one.used(call)]
         known = self._own(one) or self._graph.pools.get(one.path[-1], ())
-        known = [value for value in known if fits(value, one)]
+        known = [value for value in _each(known) if fits(value, one)]
         meant = [value for value in meant if fits(value, one)]
         if said := self._said(one, known):
             return self.as_taken(one, said)
@@ -142,6 +145,17 @@ class Values:
             ),
             [],
         )
+
+
+def _each(values: Sequence[Scalar]) -> Iterator[Scalar]:
+    """Values, those of lists that are stored as text each by itself."""
+    for value in values:
+        if isinstance(value, str) and value[:1] in ("[", "{"):
+            with suppress(msgspec.DecodeError):
+                inner = msgspec.json.decode(value)
+                yield from inner if isinstance(inner, list) else ()
+        else:
+            yield value
 
 
 def fits(value: Any, one: Parameter) -> bool:

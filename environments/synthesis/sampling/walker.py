@@ -15,7 +15,7 @@ from environments.environment import Environment
 from environments.errors import PackInvalid
 from environments.spec import ToolSpec
 from environments.synthesis.sampling.describing import LABELS, Thing
-from environments.synthesis.sampling.graph import Leaf, Parameter, ToolGraph, leaves_of
+from environments.synthesis.sampling.graph import Leaf, Parameter, ToolGraph, leaves_of, only_asks
 from environments.synthesis.sampling.tables import Kind, Scalar, Tables, tokens_of
 from environments.synthesis.sampling.values import SEARCHES, Values, fits
 from environments.synthesis.walk import DeadEnd, Walk, needed
@@ -73,7 +73,7 @@ class Walker:
         moves: list[Move] = []
         failed = 0
         while len(needed(walk.calls, [move.number for move in moves])) < length:
-            able = [tool for tool in self.graph.tools.values() if not tool.read_only]
+            able = [tool for tool in self.graph.tools.values() if not only_asks(tool)]
             done = {move.tool.name for move in moves}
             able = [tool for tool in able if tool.name not in done]
             if moves:

@@ -27,6 +27,7 @@ from snapshots import Changeset
 
 _UNCOUNTED: Final = frozenset({
     "stock", "access", "feedback", "equipment", "information", "money", "default",
+    "data",
 })  # fmt: skip
 _COUNTED: Final = frozenset({
     "booking", "listing", "meeting", "building", "reading", "setting", "training", "hearing",
@@ -53,6 +54,8 @@ _SETTING: Final = frozenset({
 """Verbs whose object is there already."""
 _JOINED: Final = {"add": "to", "attach": "to", "append": "to", "remove": "from", "delete": "from"}
 _DONE: Final = frozenset({"lost", "paid", "done", "sent", "sold", "read", "found"})
+_CHANGING: Final = frozenset({"update", "edit", "modify"})
+_FEW: Final = 3
 _ROLES: Final = frozenset({"admin", "user", "manager", "staff"})
 """First words of names that say who calls, not what is done."""
 
@@ -85,6 +88,8 @@ def clause_of(move: Move, walk: Walk, describer: Describer, level: int) -> Claus
         if each.thing is None and each.kind is not None and not each.parameter.listed:
             told = f"{describer.noun(each.kind)} {each.value}"
             said[each.parameter.name] = Said(told, EXPLICIT, (str(each.value),))
+    if _spoken(move.tool, walk)[0] in _CHANGING and all(each.kind for each in move.given):
+        raise DeadEnd("nothing is said that is to change")
     about = _object(move, describer)
     target = None if about is None else _target(move, about, describer)
     rest: list[str] = []
@@ -102,7 +107,7 @@ def clause_of(move: Move, walk: Walk, describer: Describer, level: int) -> Claus
             rest.append(f"{role}: {_short(words, role)}")
     phrase = None if about is None else said[about.parameter.name].phrase
     noun = describer.noun(about.kind).split() if about is not None and about.kind else ()
-    text = _done(move.tool, phrase, noun)
+    text = _done(_spoken(move.tool, walk), phrase, noun)
     if target is not None:
         text = f"{text.rpartition(' to ')[0]} to {said[target.parameter.name].phrase}"
     details = f" ({'; '.join(rest)})" if rest else ""
@@ -248,7 +253,7 @@ def _object(move: Move, describer: Describer) -> Given | None:
         (each, describer.noun(each.kind).split())
         for each in move.given
         if each.kind is not None
-        and each.kind.table
+        and (each.kind.table or each.kind.column.endswith("id"))
         and not each.parameter.listed
         and each.parameter.required
     ]
@@ -277,16 +282,24 @@ def _target(move: Move, about: Given, describer: Describer) -> Given | None:
     return None
 
 
-def _done(tool: ToolSpec, phrase: str | None, noun: Sequence[str]) -> str:
+def _spoken(tool: ToolSpec, walk: Walk) -> Sequence[str]:
+    """The words of a tool's name, without one that nearly all tools begin with."""
+    words = tokens_of(tool.name.rpartition("__")[2])
+    first = [tokens_of(name.rpartition("__")[2])[:1] for name in walk.episode.tools]
+    common = len(first) > _FEW and first.count(words[:1]) > 0.7 * len(first)
+    return words[1:] if (common or words[0] in _ROLES) and len(words) > 1 else words
+
+
+def _done(name: Sequence[str], phrase: str | None, noun: Sequence[str]) -> str:
     """What a tool does, by its name: ``set_ticket_priority`` is *set the priority of the …*."""
-    verb, *rest = tokens_of(tool.name.rpartition("__")[2])
-    if verb in _ROLES and rest:
-        verb, *rest = rest
+    verb, *rest = name
     if rest[:1] and rest[0] in _PARTICLES:
         verb, rest = f"{verb} {rest[0]}", rest[1:]
     if phrase is None:
         return f"{verb} {_with_articles(rest)}".strip()
     named = any(singular(token) == noun[-1] for token in rest)
+    if "".join(rest) == "".join(noun):
+        return f"{verb} {phrase}"
     left = [token for token in rest if not named or singular(token) not in noun]
     if not left:
         return f"{verb} {phrase}"

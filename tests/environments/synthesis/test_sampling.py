@@ -347,3 +347,65 @@ async def test_tables_without_a_key_are_walked_too(tmp_path: Path) -> None:
     async with open_environments([TILL], data_dir=tmp_path) as environments:
         made = await (await Sampler.open(await environments.get("till"), SEED)).sample(1, 2)
     assert made.walks
+
+
+DIARY = Draft(
+    EnvironmentSpec(name="diary", version="1.0.0", title="Diary", summary="Days.", domain="diary"),
+    schema="""
+CREATE TABLE days (
+    id TEXT NOT NULL PRIMARY KEY, day_name TEXT NOT NULL, tags TEXT NOT NULL, mood TEXT NOT NULL
+);
+CREATE TABLE visits (id INTEGER NOT NULL PRIMARY KEY, of TEXT NOT NULL);
+INSERT INTO days VALUES ('DA-1', 'Thaw day', '["ice","lake"]', 'calm as a pond'),
+    ('DA-2', 'Storm day', '["lake"]', 'loud and bright'), ('DA-3', 'Fair day', '[]', 'rather dull');
+""",
+    tools='''"""The tools of a diary."""
+
+from environments.authoring import Database, ToolError, tool
+
+
+@tool(read_only=True)
+def diary_list_days(db: Database) -> list[dict]:
+    """List all days."""
+    return list(db.rows("SELECT * FROM days"))
+
+
+@tool(read_only=False)
+def diary_get_day(db: Database, day_id: str) -> dict:
+    """Show a day, and note that it was looked at."""
+    db.run("INSERT INTO visits (of) VALUES (?)", day_id)
+    return db.one("SELECT * FROM days WHERE id = ?", day_id)
+
+
+@tool(read_only=False)
+def diary_update_day(db: Database, day_id: str, tags: list[str] | None = None) -> dict:
+    """Change a day."""
+    if db.one("SELECT 1 FROM days WHERE id = ?", day_id) is None:
+        raise ToolError("NO_DAY", "there is no such day")
+    db.run("UPDATE days SET mood = 'changed', tags = ? WHERE id = ?", ",".join(tags or []), day_id)
+    return {"day_id": day_id}
+
+
+@tool(read_only=False)
+def diary_delete_day(db: Database, day_id: str) -> dict:
+    """Forget a day."""
+    if db.one("SELECT 1 FROM days WHERE id = ?", day_id) is None:
+        raise ToolError("NO_DAY", "there is no such day")
+    db.run("DELETE FROM days WHERE id = ?", day_id)
+    return {"day_id": day_id}
+''',
+)
+
+
+async def test_what_all_names_begin_with_is_not_said_and_what_only_looks_is_no_task() -> None:
+    async with workshop() as place:
+        made = await (await Sampler.open(await place.opened(DIARY), SEED)).sample(10, 2)
+    tasks = [sampled.task for sampled in made.tasks]
+    texts = [task.instruction for task in tasks]
+    assert any(text.startswith("Please delete the day “") for text in texts), texts
+    assert not [text for text in texts if "diary" in text]
+    changing = [task.oracle[-1] for task in tasks if task.answer is None]
+    assert not [call for call in changing if call.tool == "diary_get_day"]
+    tags = [c.arguments.get("tags") for c in changing if c.tool == "diary_update_day"]
+    assert tags, "what is to be changed is said, or it is not asked for"
+    assert {tag for each in tags for tag in each} <= {"ice", "lake"}
