@@ -36,7 +36,7 @@ types: setup
 	$(BIN)/mypy
 
 unit: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 format: setup ## reformat and mend what ruff can
 	$(BIN)/ruff check --fix .

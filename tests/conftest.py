@@ -13,6 +13,9 @@ import pytest
 from environments.environment import Environments, open_environments
 from hub.settings import PREFIX
 
+for name in ("COLUMNS", "LINES"):  # a console keeps those of when it is imported
+    os.environ.pop(name, None)
+
 
 @pytest.fixture(scope="session", autouse=True)
 def as_nobody_has_set_it() -> Iterator[None]:

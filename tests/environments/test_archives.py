@@ -89,7 +89,7 @@ def test_a_pack_comes_back_as_it_was(tmp_path: Path) -> None:
 
 def test_bytes_do_not_depend_on_when_where_and_by_whom(tmp_path: Path) -> None:
     copy = Path(shutil.copytree(SHOP, tmp_path / "elsewhere"))
-    (copy / "__pycache__").mkdir()
+    (copy / "__pycache__").mkdir(exist_ok=True)
     (copy / "__pycache__" / "tools.pyc").write_bytes(b"x")
     (copy / ".notes").write_text("mine")
     for number, file in enumerate(copy.glob("*.*")):
