@@ -358,6 +358,8 @@ CREATE TABLE days (
 CREATE TABLE visits (id INTEGER NOT NULL PRIMARY KEY, of TEXT NOT NULL);
 INSERT INTO days VALUES ('DA-1', 'Thaw day', '["ice","lake"]', 'calm as a pond'),
     ('DA-2', 'Storm day', '["lake"]', 'loud and bright'), ('DA-3', 'Fair day', '[]', 'rather dull');
+WITH RECURSIVE n (i) AS (SELECT 4 UNION ALL SELECT i + 1 FROM n WHERE i < 40)
+INSERT INTO days SELECT 'DA-' || i, 'Day no. ' || i, '["lake"]', 'quiet' FROM n;
 """,
     tools='''"""The tools of a diary."""
 
