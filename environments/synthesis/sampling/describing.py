@@ -38,7 +38,7 @@ PLACES: Final = frozenset({
 """In names of numbers that are no amounts."""
 _UNITS: Final = frozenset({
     "cents", "minutes", "hours", "seconds", "days", "percent", "kg", "km", "eur", "usd",
-    "pct", "cm", "mm", "kb", "mb", "hl",
+    "pct", "cm", "mm", "m", "t", "kb", "mb", "hl",
 })  # fmt: skip
 _FEW: Final = 3
 _KEPT_BY_CLOCK: Final = frozenset({"created", "updated", "modified", "changed"})
@@ -76,7 +76,8 @@ def words_of(name: str, *, alone: bool = True) -> str:
     """A column or a parameter, in words: ``daily_limit_cents`` is *daily limit in cents*, and
     ``due_on``, where it stands ``alone`` in a sentence, the *“due on” date*."""
     tokens = [token for token in tokens_of(name) if token != "id"] or list(tokens_of(name))
-    unit = f" in {tokens.pop()}" if len(tokens) > 1 and tokens[-1] in _UNITS else ""
+    measured = len(tokens) > 1 and tokens[-1] in _UNITS and tokens[-2] not in _INSIDE
+    unit = f" in {tokens.pop()}" if measured else ""
     words = " ".join(tokens)
     if not alone or (len(tokens) == 1 and words not in _NO_NOUNS | _INSIDE | _WHEN):
         return f"{words}{unit}"
@@ -309,7 +310,9 @@ def is_plural(name: str) -> bool:
     """Whether a column counts things, or names several."""
     tokens = tokens_of(name)
     word = tokens[0 if "a" in tokens else -1]
-    return word not in _UNITS and singular(word) != word and not word.endswith("as")
+    if word in _NO_NOUNS or (word in _UNITS and len(tokens) > 1):
+        return False
+    return singular(word) != word and not word.endswith("as")
 
 
 def _scalars(holder: Mapping[str, Any]) -> Iterator[Scalar]:

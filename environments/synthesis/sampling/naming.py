@@ -11,6 +11,8 @@ from environments.synthesis.sampling.tables import Kind, Scalar, Tables, tokens_
 
 _NAMING: Final = ("id", "no", "number", "code", "key", "ref", "reference", "sku")
 """Last words of a name that names a thing."""
+_COUNTING: Final = frozenset({"max", "min", "total", "count", "num", "amount", "quantity", "avg"})
+"""Words of names that say how many, not which: ``max_total_sales`` is no sale."""
 _ATTRIBUTES: Final = frozenset(
     (word,) for word in ("email", "message", "address", "phone", "text", "note", "price", "date")
 )
@@ -75,7 +77,7 @@ class Naming:
         holder: tuple[str, ...] = (),
     ) -> Kind | None:
         """The kind that a name and the values seen under it speak for."""
-        if not tokens:
+        if not tokens or _COUNTING & {*tokens}:
             return None
         tokens = (*tokens[:-1], singular(tokens[-1]))
         near = self._near(tool, tokens, holder)

@@ -27,7 +27,7 @@ from snapshots import Changeset
 
 _UNCOUNTED: Final = frozenset({
     "stock", "access", "feedback", "equipment", "information", "money", "default",
-    "data",
+    "data", "honey", "fuel", "water", "blood", "food",
 })  # fmt: skip
 _COUNTED: Final = frozenset({
     "booking", "listing", "meeting", "building", "reading", "setting", "training", "hearing",

@@ -258,8 +258,8 @@ def set_boat_status(
 
 
 @tool(read_only=False)
-def set_note(db: Database, boat_id: str, note: str) -> dict:
-    """Write a note about a boat."""
+def set_note(db: Database, boat_id: str, note: str, max_boats: int | None = None) -> dict:
+    """Write a note about a boat, unless there are too many."""
     db.run("UPDATE boats SET note = ? WHERE id = ?", note, boat_id)
     return {"boat_id": boat_id}
 
@@ -325,6 +325,13 @@ async def test_what_is_new_is_called_like_its_kind_and_what_is_written_speaks_of
     notes = {str(call.arguments["note"]) for call in calls if call.tool == "set_note"}
     assert notes
     assert not any("Merlin" in note or "Pat" in note for note in notes)
+
+
+async def test_how_many_is_not_which() -> None:
+    async with workshop() as place:
+        graph = (await Sampler.open(await place.opened(YARD), SEED)).graph
+    assert ("set_note", "boat_id") in graph.takes
+    assert ("set_note", "max_boats") not in graph.takes
 
 
 async def test_one_of_several_is_no_fact_of_the_whole(yard: tuple[Environment, Sampling]) -> None:
