@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import itertools
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -65,13 +66,18 @@ def name_of(path: Path) -> str:
 
 
 MODULES = {name_of(path): path for path in modules()}
-TREES = {name: ast.parse(path.read_text()) for name, path in MODULES.items()}
 
 
+@cache
+def tree(name: str) -> ast.Module:
+    return ast.parse(MODULES[name].read_text())
+
+
+@cache
 def imports(name: str) -> set[str]:
     """The modules of ours that ``name`` imports, wherever in the file."""
     found: set[str] = set()
-    for node in ast.walk(TREES[name]):
+    for node in ast.walk(tree(name)):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -128,7 +134,7 @@ def over_budget() -> dict[str, int]:
         assert lines <= MODULE_LINES_HARD, f"{name} has {lines} lines"
         if lines > MODULE_LINES:
             found[name] = lines
-        for node in ast.walk(TREES[name]):
+        for node in ast.walk(tree(name)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 length = (node.end_lineno or node.lineno) - node.lineno + 1
                 signature = node.args
@@ -154,7 +160,7 @@ def test_only_settings_reads_the_process_environment() -> None:
     for name in MODULES:
         if name == "hub.settings":
             continue
-        for node in ast.walk(TREES[name]):
+        for node in ast.walk(tree(name)):
             reads = isinstance(node, ast.Attribute) and (
                 node.attr in {"environ", "getenv"}
                 and isinstance(node.value, ast.Name)
@@ -174,7 +180,7 @@ def test_nothing_new_at_the_top() -> None:
 
 
 def test_every_module_says_what_it_is_for() -> None:
-    without = [name for name in MODULES if not ast.get_docstring(TREES[name])]
+    without = [name for name in MODULES if not ast.get_docstring(tree(name))]
     assert not without, f"no docstring: {without}"
 
 
