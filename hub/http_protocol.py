@@ -23,7 +23,12 @@ from uvicorn.protocols.http.httptools_impl import (
 )
 
 if TYPE_CHECKING:
-    from uvicorn._types import ASGISendEvent, HTTPResponseBodyEvent, HTTPResponseStartEvent
+    from uvicorn._types import (
+        ASGI3Application,
+        ASGISendEvent,
+        HTTPResponseBodyEvent,
+        HTTPResponseStartEvent,
+    )
 
 REMEMBERED_LINES: Final = 4096
 
@@ -34,6 +39,14 @@ class HttpProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._leaving = b""  # an answer that is given and not yet written
+        self._served: RequestResponseCycle | None = None  # others may wait behind it
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        served = self._served
+        if served is not None and not served.response_complete:
+            served.disconnected = True
+            served.message_event.set()
 
     def data_received(self, data: bytes) -> None:
         self._write()  # what is made of the data may be a refusal, and the end
@@ -87,7 +100,7 @@ class HttpProtocol(HttpToolsProtocol):
             on_response=self.on_response_complete,
         )  # fmt: skip
         if before is None or before.response_complete:
-            self._start_asgi_task(self.cycle, self.app)
+            self._serve(self.cycle, self.app)
         else:
             self.flow.pause_reading()
             self.pipeline.appendleft((self.cycle, self.app))
@@ -99,7 +112,11 @@ class HttpProtocol(HttpToolsProtocol):
             return
         self.flow.resume_reading()
         if self.pipeline:
-            self._start_asgi_task(*self.pipeline.pop())
+            self._serve(*self.pipeline.pop())
+
+    def _serve(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._served = cycle
+        self._start_asgi_task(cycle, app)
 
 
 class _Cycle(RequestResponseCycle):

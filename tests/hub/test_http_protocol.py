@@ -16,6 +16,7 @@ from hub.http_protocol import HttpProtocol
 
 pytestmark = pytest.mark.anyio
 GATES: dict[str, asyncio.Event] = {}
+LEFT: dict[str, asyncio.Event] = {}
 MEANWHILE: list[Callable[[], None]] = []
 """What comes between the moment that ``/meanwhile`` is answered and that of the writing."""
 
@@ -29,6 +30,13 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.body", "body": b"first", "more_body": True})
         await GATES["stream"].wait()
         await send({"type": "http.response.body", "body": b"last"})
+        return
+    if scope["path"] == "/watched":
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"first", "more_body": True})
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        LEFT["watched"].set()
         return
     headers = [(b"content-length", str(len(text)).encode())]
     if scope["path"] == "/smuggled":
@@ -145,6 +153,20 @@ async def test_a_stream_is_sent_as_it_comes(port: int) -> None:
         assert await reader.readuntil(b"first\r\n") == b"5\r\nfirst\r\n"
         GATES["stream"].set()
         assert await reader.readuntil(b"0\r\n\r\n") == b"4\r\nlast\r\n0\r\n\r\n"
+
+
+async def test_a_stream_hears_that_its_client_left_though_a_request_waits_behind_it(
+    port: int,
+) -> None:
+    LEFT["watched"] = asyncio.Event()
+    async with connection(port) as (reader, writer):
+        writer.write(
+            b"GET /watched HTTP/1.1\r\nhost: h\r\n\r\nGET /next HTTP/1.1\r\nhost: h\r\n\r\n"
+        )
+        assert b"first" in await reader.readuntil(b"first")
+        writer.transport.abort()
+    async with asyncio.timeout(5):
+        await LEFT["watched"].wait()
 
 
 @pytest.mark.parametrize("path", ["/smuggled", "/raises"])
