@@ -35,7 +35,11 @@ PATIENCE_SECONDS = 1.0
 """How long an answer is waited for: some requests ask for streams, or are not whole."""
 SETTLE_SECONDS = 20
 MEMORY_SLACK_BYTES = 24 << 20
-OURS = re.compile(rb"INTERNAL_ERROR|SNAPSHOT_FAULT|LEDGER_FAILED|Traceback|File \\?\"|-32603")
+OURS = re.compile(
+    rb'\\*"code\\*": ?(-32603|\\*"(INTERNAL_ERROR|SNAPSHOT_FAULT|LEDGER_FAILED)\\*")'
+    rb'|Traceback \(most recent|File \\*"[^"]*", line \d'
+)
+"""What tells of a fault of ours; the words alone may be a request's own, which is told of them."""
 FULL = re.compile(
     rb'"code":-32603,"message":"the hub holds (\d+) episodes and may hold (\d+)"'
     rb',"data":{"kind":"infrastructure","code":"AT_CAPACITY"'

@@ -40,8 +40,15 @@ async def test_a_hub_is_full_when_it_is_and_not_when_it_says_so() -> None:
     assert not is_ours(full)
     assert not is_ours(await refusal(990, 2000, 1011))
     assert is_ours(full.replace(b"holds 2000", b"holds 20"))
-    assert is_ours(full + b"LEDGER_FAILED")
+    assert is_ours(full + b'"code":"LEDGER_FAILED"')
     assert is_ours(b'{"error":{"code":-32603,"message":"AT_CAPACITY"}}')
+
+
+def test_what_a_request_said_is_no_fault_of_ours() -> None:
+    assert not is_ours(b'{"code":"UNKNOWN_EPISODE","message":"no episode \'LEDGER_FAILED\'"}')
+    assert is_ours(rb'{"text":"{\"kind\":\"infrastructure\",\"code\":\"LEDGER_FAILED\"}"}')
+    assert is_ours(b'Traceback (most recent call last):\n  File "hub/app.py", line 7, in serve')
+    assert is_ours(rb'{"message":"File \"hub/app.py\", line 7"}')
 
 
 async def test_a_fault_is_found(tmp_path: Path) -> None:
