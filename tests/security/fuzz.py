@@ -179,7 +179,8 @@ class Ends:
 
     def check(self) -> None:
         gc.collect()
-        assert _descriptors() == self._descriptors, "descriptors are left open"
+        more = _descriptors() - self._descriptors  # fewer: a worker of another test was let go
+        assert more <= 0, f"{more} descriptors are left open"
         grown = _resident_bytes() - self._memory
         assert grown < MEMORY_SLACK_BYTES, f"memory has grown by {grown} bytes"
 
