@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from environments.check.gate import try_gates
-from environments.check.report import CheckReport
+from environments.check.report import CheckReport, Finding
 from environments.environment import WAIT, Environment
 from environments.sandbox.host import Sandbox
 from environments.spec import Task
@@ -24,15 +24,6 @@ from snapshots.shapes import quoted
 
 _MOST_DETAIL: Final = 400
 """Characters of what a gate says."""
-
-
-class Gate(Record, frozen=True, kw_only=True):
-    """What one gate of the check found."""
-
-    name: str
-    passed: bool
-    hard: bool
-    detail: str = ""
 
 
 class Makeup(Record, frozen=True, kw_only=True):
@@ -49,7 +40,8 @@ class Makeup(Record, frozen=True, kw_only=True):
     """How many tools some oracle calls."""
     tables_changed: int = 0
     """How many tables some oracle changes."""
-    gates: tuple[Gate, ...] = ()
+    gates: tuple[Finding, ...] = ()
+    """What each gate found, cut short."""
     shapes: tuple[str, ...] = ()
     """Of each task's oracle."""
     instructions: tuple[str, ...] = ()
@@ -88,8 +80,7 @@ def makeup_of(environment: Environment, tasks: Sequence[Task], report: CheckRepo
         tools_called=len({*report.tools_called} - {WAIT}),
         tables_changed=len(report.tables_changed),
         gates=tuple(
-            Gate(name=one.name, passed=one.passed, hard=one.hard, detail=_brief(one.detail))
-            for one in report.findings
+            msgspec.structs.replace(one, detail=_brief(one.detail)) for one in report.findings
         ),
         shapes=tuple(shape_of(task.oracle) for task in tasks),
         instructions=tuple(task.instruction for task in tasks),

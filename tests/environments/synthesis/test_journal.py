@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from environments.check.report import Finding
 from environments.synthesis.journal import (
     EnvironmentRecord,
     RecordInvalid,
@@ -15,7 +16,7 @@ from environments.synthesis.journal import (
     read_record,
     write_record,
 )
-from environments.synthesis.makeup import Gate, Makeup
+from environments.synthesis.makeup import Makeup
 
 
 def test_a_record_is_a_line_for_each_environment(tmp_path: Path) -> None:
@@ -32,7 +33,7 @@ def test_a_record_is_a_line_for_each_environment(tmp_path: Path) -> None:
             ),
             makeup=Makeup(
                 difficulties={"easy": 2},
-                gates=(Gate(name="tools load", passed=True, hard=True),),
+                gates=(Finding("tools load", passed=True, hard=True, detail=""),),
             ),
         ),
         EnvironmentRecord(name="museum", outcome="rejected", reason="no task was left"),

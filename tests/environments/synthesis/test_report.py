@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from environments.check.report import Finding
 from environments.synthesis.diversity import diversity
 from environments.synthesis.journal import read_record, write_record
-from environments.synthesis.makeup import Gate, Makeup
+from environments.synthesis.makeup import Makeup
 from environments.synthesis.offline.making import Made
 from environments.synthesis.report import write_report
 
@@ -32,8 +33,8 @@ def made(
         tools_called=19,
         tables_changed=5,
         gates=(
-            Gate(name="replay is identical", passed=True, hard=True),
-            Gate(name="oracles cover the tools", passed=number == 0, hard=False),
+            Finding("replay is identical", passed=True, hard=True, detail=""),
+            Finding("oracles cover the tools", passed=number == 0, hard=False, detail=""),
         ),
         shapes=("a", "b", "b"),
         instructions=("Lend it to Ann, please.", f"Lend it to Bo on day {number}.", "Take it."),
