@@ -6,6 +6,7 @@ whole is known from the database. What a guess would find is not asked.
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -18,6 +19,7 @@ from environments.synthesis.sampling.describing import (
     Describer,
     extremes_of,
     is_day,
+    is_number,
     is_plural,
     said_value,
     speakable,
@@ -38,6 +40,7 @@ _CHOICES: Final = 8
 _NO_AMOUNTS: Final = PLACES | {"year", "level", "rate", "score", "rating", "percent", "order"}
 _SAID_OF_A_CALL: Final = frozenset({"error", "message", "detail", "details", "hint", "success"})
 _SWITCHES: Final = frozenset({"true", "false", "none", "null", "unknown"})
+_LOOKED_AT: Final = 12
 _PAGING: Final = frozenset({"offset", "page", "pages", "limit", "cursor", "total", "count", "size"})
 
 
@@ -81,9 +84,9 @@ class Asker:
     # One fact ------------------------------------------------------------------------------------
 
     def _fact(self, move: Move, walk: Walk, level: int) -> Question:
-        leaves = [leaf for leaf in leaves_of(walk.steps[move.number].result) if self._worth(leaf)]
+        leaves = list(leaves_of(walk.steps[move.number].result))
         self._dice.shuffle(leaves)
-        for leaf in leaves[:12]:
+        for leaf in itertools.islice(filter(self._worth, leaves), _LOOKED_AT):
             subject = self._subject(leaf, move, walk, level)
             if subject is None or str(leaf.value) in subject.text:
                 continue
@@ -169,7 +172,7 @@ class Asker:
         columns = [
             name
             for name in self._shared(listed)
-            if all(_is_number(row[name]) for row in listed.rows) and _adds_up(name)
+            if all(is_number(row[name]) for row in listed.rows) and _adds_up(name)
         ]
         if not columns:
             raise DeadEnd("nothing adds up")
@@ -186,7 +189,7 @@ class Asker:
         listed, whose = self._whole(move, walk, level)
         for name in self._dice.sample(self._shared(listed), len(self._shared(listed))):
             values = [row[name] for row in listed.rows]
-            if not all(map(_is_number, values)) or len({*values}) < 3 or not _adds_up(name):
+            if not all(map(is_number, values)) or len({*values}) < 3 or not _adds_up(name):
                 continue
             best = self._dice.choice((max, min))(values)
             if values.count(best) > 1:
@@ -301,10 +304,6 @@ def _judged(value: Scalar) -> tuple[dict[str, Any], str, str]:
 
 def _written(value: float) -> str:
     return str(int(value)) if value == int(value) else str(value)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _adds_up(name: str) -> bool:

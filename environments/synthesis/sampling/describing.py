@@ -6,6 +6,7 @@ no other row of the table has it; so the words mean one row, and it can be found
 
 from __future__ import annotations
 
+import copy
 import itertools
 import random
 import re
@@ -109,14 +110,16 @@ class Describer:
                     self._readable |= {(table, name) for name in self.shown(table, row, holder)}
                     self._listed |= set() if arguments else {table}
 
-    def since(
+    def after(
         self,
         changed: Mapping[str, Collection[str]],
         added: Mapping[str, Sequence[Mapping[str, Any]]],
-    ) -> None:
-        """From here on some columns of tables have other values than in the beginning, so that
+    ) -> Describer:
+        """One for whom some columns of tables have other values than in the beginning, so that
         nothing is said by them, and there are more rows, which what is said must not fit either."""
-        self._changed, self._added = changed, added
+        other = copy.copy(self)
+        other._changed, other._added = changed, added
+        return other
 
     def noun(self, kind: Kind) -> str:
         return " ".join(self._tables[kind.table].noun) if kind.table else words_of(kind.column)
@@ -271,7 +274,7 @@ class Describer:
         self, table: str, noun: str, row: Mapping[str, Any], shown: Sequence[str]
     ) -> Said | None:
         """By having the most or the least of something, of all rows or of those of a kind."""
-        ordered = [name for name in shown if _is_number(row[name]) or is_day(row[name])]
+        ordered = [name for name in shown if is_number(row[name]) or is_day(row[name])]
         ordered = [name for name in ordered if not {*tokens_of(name)} & PLACES]
         if table not in self._listed:
             return None
@@ -344,7 +347,8 @@ def _place(name: str) -> int:
     return LABELS.index(name) if name in LABELS else len(LABELS)
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Whether it is a number, which true and false are not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

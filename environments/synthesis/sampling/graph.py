@@ -8,7 +8,7 @@ somebody embeds texts, also by what they mean. What tools answer is known from c
 from __future__ import annotations
 
 import random
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -197,11 +197,10 @@ def _pools(
 def leaves_of(result: Any) -> Iterator[Leaf]:
     """Every scalar of an answer that stands in an object; what is null or true or false names
     nothing and is left out."""
-    pending: list[tuple[tuple[str | int, ...], Any, Mapping[str, Any] | None]] = [
-        ((), result, None)
-    ]
+    pending: deque[tuple[tuple[str | int, ...], Any, Mapping[str, Any] | None]]
+    pending = deque([((), result, None)])
     while pending:
-        path, value, holder = pending.pop(0)
+        path, value, holder = pending.popleft()
         match value:
             case Mapping():
                 pending += [((*path, str(key)), each, value) for key, each in value.items()]
@@ -246,12 +245,11 @@ async def _try_all(
     mark = await episode.mark()
     tools = [tool for tool in environment.tools.values() if tool.name != WAIT]
     for tool in sorted(tools, key=lambda tool: not tool.read_only):
-        whole = tool.read_only and not tool.input_schema.get("required")
-        for number in range(_TRIES):
-            if len(seen[tool.name].results) >= (3 if tool.read_only else 1) and not whole:
+        bare: list[dict[str, Any]] = [{}] if _lists_all(tool) else []
+        for _ in range(_TRIES):
+            if len(seen[tool.name].results) >= (3 if tool.read_only else 1) and not bare:
                 break
-            whole, all_of_it = False, whole and number == 0
-            arguments = {} if all_of_it else arguments_for(tool, dice, pools, answered)
+            arguments = bare.pop() if bare else arguments_for(tool, dice, pools, answered)
             step = await episode.call(tool.name, arguments)
             if step.error is None:
                 _add(seen, step)
@@ -267,6 +265,11 @@ def _add(seen: dict[str, Seen], step: Step) -> None:
     seen[step.tool].arguments.append(step.arguments)
     seen[step.tool].results.append(step.result)
     seen[step.tool].writes += any(change.changes for change in step.changes)
+
+
+def _lists_all(tool: ToolSpec) -> bool:
+    """Whether a tool can be asked for nothing in particular."""
+    return tool.read_only and not tool.input_schema.get("required")
 
 
 def _fields(results: Iterable[Any]) -> dict[tuple[str, ...], list[Leaf]]:

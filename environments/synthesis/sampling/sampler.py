@@ -124,32 +124,37 @@ class Sampler:
         """
         made = Sampling()
         episode = await Episode.start(self._environment, horizon=1_000_000)
-        mark = await episode.mark()
-        writers = not all(map(only_asks, self.graph.tools.values()))
-        while len(made.tasks) < count and made.walks < count * _ATTEMPTS:
-            made.walks += 1
-            strict = made.walks < count * _ATTEMPTS // 2
-            few = made.questions < _QUESTIONS * (len(made.tasks) + 1)
-            aim = _Aim(
-                asks=not writers or (self._dice.random() < 0.5 and (few or not strict)),
-                level=made.walks % (COMPARED + 1),
-                calls=self._dice.randint(1, calls),
-                strict=strict,
-            )
-            try:
-                sampled = await self._walked(episode, mark, aim)
-                sampled = await self._judged(sampled)
-            except (DeadEnd, PackInvalid, EnvironmentFault) as error:
-                made.reasons[_reason(error)] += 1
-                continue
-            shape = shape_of(sampled.task.oracle)
-            self._shapes |= {shape, f"{shape} {sampled.about}"}
-            self._ids.append(sampled.task.id)
-            self._said.add(sampled.task.instruction)
-            made.tasks.append(sampled)
-            told(sampled.task)
-        await episode.close()
+        try:
+            mark = await episode.mark()
+            while len(made.tasks) < count and made.walks < count * _ATTEMPTS:
+                made.walks += 1
+                aim = self._aim(made, count, calls)
+                try:
+                    sampled = await self._judged(await self._walked(episode, mark, aim))
+                except (DeadEnd, PackInvalid, EnvironmentFault) as error:
+                    made.reasons[_reason(error)] += 1
+                    continue
+                shape = shape_of(sampled.task.oracle)
+                self._shapes |= {shape, f"{shape} {sampled.about}"}
+                self._ids.append(sampled.task.id)
+                self._said.add(sampled.task.instruction)
+                made.tasks.append(sampled)
+                told(sampled.task)
+        finally:
+            await episode.close()
         return made
+
+    def _aim(self, made: Sampling, count: int, calls: int) -> _Aim:
+        """What the next walk is to become: whatever can be had once half of the walks are gone."""
+        strict = made.walks < count * _ATTEMPTS // 2
+        few = made.questions < _QUESTIONS * (len(made.tasks) + 1)
+        writers = not all(map(only_asks, self.graph.tools.values()))
+        return _Aim(
+            asks=not writers or (self._dice.random() < 0.5 and (few or not strict)),
+            level=made.walks % (COMPARED + 1),
+            calls=self._dice.randint(1, calls),
+            strict=strict,
+        )
 
     async def _walked(self, episode: Episode, mark: str, aim: _Aim) -> SampledTask:
         walk = Walk(episode, mark)
@@ -252,12 +257,12 @@ class Sampler:
     async def _judged(self, sampled: SampledTask) -> SampledTask:
         """The task with its verifier, once that has been held against its oracle."""
         task = sampled.task
-        if task.answer is None:
-            built = await construct(self._environment.with_tasks([task]), task)
-            task = msgspec.structs.replace(task, verifier=_verifier(built, task.oracle))
         tool = task.oracle[-1].tool
         if self._unfit[tool] >= _FAILURES:
             raise DeadEnd(f"what {tool} does is no task")
+        if task.answer is None:
+            built = await construct(self._environment.with_tasks([task]), task)
+            task = msgspec.structs.replace(task, verifier=_verifier(built, task.oracle))
         if problems := await held(self._environment.with_tasks([task]), task):
             self._unfit[tool] += 1
             raise DeadEnd(problems[0])

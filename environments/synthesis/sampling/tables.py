@@ -90,11 +90,6 @@ class Tables:
         """The row that a value names, if there is one at the start."""
         return self._index.get(kind, {}).get(value)
 
-    def key_of(self, row: Mapping[str, Any], table: str) -> tuple[Kind, Any] | None:
-        """What a row is named by first; ``None`` where no single column tells rows apart."""
-        unique = self._tables[table].unique
-        return (Kind(table, unique[0]), row[unique[0]]) if unique else None
-
     def alike(self, table: str, values: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         """The rows that have these values."""
         if not values:

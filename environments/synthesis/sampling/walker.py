@@ -61,7 +61,7 @@ class Walker:
         self, environment: Environment, graph: ToolGraph, tables: Tables, dice: random.Random
     ) -> None:
         self.graph = graph
-        self.used: Counter[str] = Counter()
+        self._used: Counter[str] = Counter()
         self._tables = tables
         self._dice = dice
         self._values = Values(graph, tables, environment.pack.spec.clock.start, dice)
@@ -104,7 +104,7 @@ class Walker:
 
     async def _move(self, walk: Walk, tool: ToolSpec, depth: int) -> Move:
         """Call a tool with what it needs; several attempts with other values."""
-        self.used[tool.name] += 1
+        self._used[tool.name] += 1
         refused = DeadEnd(f"nothing can be given to {tool.name}")
         for _ in range(_TRIES):
             given = tuple(await self._arguments(walk, tool, min(depth, _DEEPEST), ()))
@@ -258,7 +258,7 @@ class Walker:
         return any(next(self._known(walk, kind), None) for kind in self._kinds(tool.name))
 
     def _rarest(self, tools: Sequence[ToolSpec]) -> ToolSpec:
-        return min(tools, key=lambda tool: self.used[tool.name] + self._dice.random())
+        return min(tools, key=lambda tool: self._used[tool.name] + self._dice.random())
 
 
 def _can_be_told(leaf: Leaf) -> bool:

@@ -16,6 +16,7 @@ from environments.synthesis.journal import Repair
 from environments.synthesis.mending import Desk, Job, pretty
 from environments.synthesis.prompts import prompt
 from environments.synthesis.sampling.sampler import TELLING, SampledTask
+from environments.synthesis.sampling.wording import has_word
 
 STAGE: Final = "walks"
 _LONGEST: Final = 1200
@@ -82,13 +83,13 @@ def _problems(environment: Environment, sampled: SampledTask, text: str) -> Iter
         if _plain(figure) not in said:
             yield f"it does not say {figure!r}, which nobody can know who is not told"
     for name in sampled.hidden:
-        if len(name) >= TELLING and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text):
+        if len(name) >= TELLING and has_word(text, name):
             yield f"it says {name!r}, which the agent is to find"
     for name in environment.tools:
         if "_" in name and name in text:
             yield f"it names the tool {name}"
     answer = sampled.task.answer
-    if answer and len(answer) > 1 and re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", text):
+    if answer and len(answer) > 1 and has_word(text, answer):
         yield f"it gives the answer away: {answer}"
 
 

@@ -181,8 +181,13 @@ def _hint(
 
 
 def says(text: str, value: Any) -> bool:
-    """Whether a value stands in a text, by itself."""
-    return re.search(rf"(?<!\w){re.escape(said_value(value))}(?!\w)", text) is not None
+    """Whether a value stands in a text by itself, as instructions have it."""
+    return has_word(text, said_value(value))
+
+
+def has_word(text: str, word: str) -> bool:
+    """Whether a word, or several, stand in a text by themselves."""
+    return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text) is not None
 
 
 def _used(number: int, walk: Walk) -> Iterator[Leaf]:
@@ -203,7 +208,7 @@ def said_of(each: Given, walk: Walk, number: int, describer: Describer, level: i
     assert each.thing is not None
     kind, maker = each.thing.kind, walk.steps[each.thing.call]
     changed, added = _before(walk, number)
-    describer.since(changed, added)
+    describer = describer.after(changed, added)
     if describer.was_there(each.thing):
         return describer.described(each.thing, level)
     noun, new = describer.noun(kind), len(added[kind.table])

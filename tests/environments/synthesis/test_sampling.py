@@ -15,11 +15,13 @@ import pytest
 from environments.check import check_packs
 from environments.environment import Environment, Environments, open_environments
 from environments.episode import Episode
+from environments.errors import InfrastructureFault
 from environments.oracle import REFERENCE, play_oracle
 from environments.spec import EnvironmentSpec
 from environments.synthesis.sampling.sampler import Sampler, Sampling
 from environments.synthesis.walk import shape_of
 from environments.synthesis.workshop import Draft, workshop
+from environments.trajectory import Reward
 
 pytestmark = pytest.mark.anyio
 SEED = 3
@@ -418,3 +420,17 @@ async def test_what_all_names_begin_with_is_not_said_and_what_only_looks_is_no_t
     tags = [c.arguments.get("tags") for c in changing if c.tool == "diary_update_day"]
     assert tags, "what is to be changed is said, or it is not asked for"
     assert {tag for each in tags for tag in each} <= {"ice", "lake"}
+
+
+async def test_a_run_that_nobody_could_score_is_no_task_that_fails(
+    shipped: Environments, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full(*_: Any) -> Reward:
+        return Reward(
+            value=None, outcome="unset", reason="the disk is full", failure_kind="infrastructure"
+        )
+
+    sampler = await Sampler.open(await shipped.get("supplier"), SEED)
+    monkeypatch.setattr(Environment, "score", full)
+    with pytest.raises(InfrastructureFault, match="the disk is full"):
+        await sampler.sample(1, 3)
