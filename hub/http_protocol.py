@@ -42,11 +42,9 @@ class HttpProtocol(HttpToolsProtocol):
         self._served: RequestResponseCycle | None = None  # others may wait behind it
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._served is not None:  # it hears of it; what waits behind it is never begun
+            self.cycle = self._served
         super().connection_lost(exc)
-        served = self._served
-        if served is not None and not served.response_complete:
-            served.disconnected = True
-            served.message_event.set()
 
     def data_received(self, data: bytes) -> None:
         self._write()  # what is made of the data may be a refusal, and the end
