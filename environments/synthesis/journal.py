@@ -52,7 +52,8 @@ class StageOutcome(Record, frozen=True, kw_only=True):
     stage: str
     passed: bool = True
     into: int = 0
-    """How many things came into the stage: tasks, where it works on tasks; else 1."""
+    """How many things came into the stage: tasks, where it works on tasks (those that are wanted,
+    where it makes them); else 1."""
     out_of: int = 0
     """How many of them left it."""
     seconds: float = 0.0

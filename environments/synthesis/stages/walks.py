@@ -6,32 +6,33 @@ is said as templates say it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from environments.spec import Spec, Task
 from environments.synthesis.construct import UNJUDGED
-from environments.synthesis.journal import Repair
+from environments.synthesis.journal import Rejection, Repair
 from environments.synthesis.mending import NotMade, pretty
-from environments.synthesis.sampling.sampler import SampledTask, Sampler
+from environments.synthesis.sampling.sampler import SampledTask, Sampler, Sampling
 from environments.synthesis.sampling.worded import STAGE as NAME
 from environments.synthesis.sampling.worded import worded
 from environments.synthesis.stages.oracle import Solutions
 from environments.synthesis.stages.stage import Bench, Product, Stage, each
 
 FILE: Final = "walks.json"
+_REASONS: Final = 4
 
 
 class Walks(Spec, frozen=True, kw_only=True):
     """``walks.json``."""
 
-    tasks: tuple[Task, ...]
-    walked: int
-    """How many walks were gone."""
-    reasons: dict[str, int]
-    """Why a walk made no task, and how often."""
+    tasks: tuple[Task, ...] = ()
 
 
 async def make(bench: Bench) -> Product:
+    wanted = bench.wanted.walks
+    if not wanted:
+        return Product(pretty(Walks()).encode(), into=0, out_of=0)
     solved = bench.read("oracle.json", Solutions).tasks
     known = [
         Task(
@@ -46,7 +47,7 @@ async def make(bench: Bench) -> Product:
     opened = await bench.workshop.opened(bench.draft, bench.members)
     environment = opened.with_tasks(known)
     sampler = await Sampler.open(environment, bench.wanted.seed)
-    made = await sampler.sample(bench.wanted.walks, bench.wanted.walk_calls)
+    made = await sampler.sample(wanted, bench.wanted.walk_calls)
     repairs: list[Repair] = []
 
     async def word(sampled: SampledTask) -> Task:
@@ -60,9 +61,16 @@ async def make(bench: Bench) -> Product:
 
     tasks = await each(made.tasks, word)
     repairs.sort(key=lambda repair: repair.of)
-    walks = Walks(tasks=tuple(tasks), walked=made.walks, reasons=made.reasons)
-    count = bench.wanted.walks
-    return Product(pretty(walks).encode(), repairs, (), count, len(tasks))
+    body = pretty(Walks(tasks=tuple(tasks))).encode()
+    return Product(body, repairs, list(_missing(made, wanted)), wanted, len(tasks))
+
+
+def _missing(made: Sampling, wanted: int) -> Iterator[Rejection]:
+    """Why there are fewer tasks than were wanted."""
+    if len(made.tasks) < wanted:
+        reasons = "; ".join(f"{count} {why}" for why, count in made.reasons.most_common(_REASONS))
+        reason = f"{len(made.tasks)} of {wanted} tasks came of {made.walks} walks: {reasons}"
+        yield Rejection(what=NAME, reason=reason)
 
 
 STAGE: Final = Stage(NAME, FILE, make)

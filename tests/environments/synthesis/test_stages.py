@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from environments.synthesis.alike import alike
 from environments.synthesis.author import Author, asked_at
 from environments.synthesis.folder import RunFolder
 from environments.synthesis.spending import Spending, Spent, price_of
+from environments.synthesis.stages import walks
 from environments.synthesis.stages.scenario import Scenarios, scenarios
 from environments.synthesis.stages.shapes import Checked, Judged, Scenario
 from environments.synthesis.stages.stage import Bench
@@ -99,6 +100,69 @@ async def test_texts_are_alike_by_their_words_where_nobody_embeds_them() -> None
     ]
     assert await alike(texts) == [(2, 0)]
     assert await alike(texts, embedded) == [(2, 0)]
+
+
+# --- walks -----------------------------------------------------------------------------------
+
+BELL = {
+    "schema.sql": b"CREATE TABLE rings (id INTEGER PRIMARY KEY, at TEXT NOT NULL);",
+    "tools.py": b'''"""The tool of a bell."""
+
+from environments.authoring import Database, now, tool
+
+
+@tool(read_only=False)
+def ring(db: Database) -> dict:
+    """Ring it."""
+    db.run("INSERT INTO rings (at) VALUES (?)", now().isoformat())
+    return {}
+''',
+    "oracle.json": json.dumps(
+        {
+            "tasks": [
+                {
+                    "id": "once",
+                    "instruction": "Ring it.",
+                    "difficulty": "easy",
+                    "calls": [{"tool": "ring"}],
+                }
+            ]
+        }
+    ).encode(),
+}
+
+
+def bell(place: Workshop, folder: Path, made: Mapping[str, bytes], count: int) -> Bench:
+    said = Recorded()
+    endpoint = Endpoint(base_url="", model="solomon")
+    return Bench(
+        stage="walks",
+        scenario=Scenario(name="bell", title="Bell", summary="A bell.", domain="home"),
+        wanted=msgspec.structs.replace(LIBRARY, walks=count, walk_calls=1),
+        author=Author(said.model, endpoint, folder / "answers", Spending(folder, None, None)),
+        workshop=place,
+        run=folder,
+        packs=folder,
+        made=made,
+    )
+
+
+async def test_the_record_says_why_there_are_fewer_walks_than_were_wanted(
+    place: Workshop, tmp_path: Path
+) -> None:
+    product = await walks.STAGE.make(bell(place, tmp_path, BELL, 1))
+    assert (product.into, product.out_of) == (1, 0)
+    (missing,) = product.rejected
+    assert missing.reason.startswith("0 of 1 tasks came of 30 walks: ")
+    assert "there is one like it" in missing.reason
+
+
+async def test_where_no_walks_are_wanted_nothing_is_looked_at(
+    place: Workshop, tmp_path: Path
+) -> None:
+    product = await walks.STAGE.make(bell(place, tmp_path, {}, 0))
+    assert (product.into, product.out_of, product.rejected) == (0, 0, ())
+    assert not msgspec.json.decode(product.body, type=walks.Walks).tasks
 
 
 # --- courtesies, code, mended tools ----------------------------------------------------------
