@@ -19,6 +19,7 @@ from environments.recent import Recent
 from environments.sandbox.host import Description, Sandbox, SandboxLimits
 from environments.users.script import User
 from environments.verifier.judge import Judge
+from environments.whole import write_whole
 from environments.world import World, build_rows, rows_digest
 from snapshots import Snapshot, SnapshotStore
 from snapshots.store import BUILDER_VERSION
@@ -99,10 +100,7 @@ class Environments:
         if known is None:
             description = await self.sandbox.describe(pack, snapshot)
             known = _Known(snapshot=snapshot.digest, description=description)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            part = file.with_suffix(".part")
-            part.write_bytes(msgspec.json.encode(known))
-            part.replace(file)
+            write_whole(file, msgspec.json.encode(known))
         return Environment(pack, snapshot, known.description, self.sandbox, self.judge, self.user)
 
     async def _mount(self, pack: Pack) -> World:

@@ -22,6 +22,7 @@ from environments.check.runs import Item, Result, side_by_side
 from environments.errors import PackInvalid
 from environments.sandbox.host import Sandbox, SandboxLimits
 from environments.verifier.judge import Judge
+from environments.whole import write_whole
 from snapshots import SnapshotStore
 
 Told = Callable[[Path, Finding | None], None]
@@ -137,11 +138,8 @@ async def _each(items: Sequence[Item], do: Callable[[Item], Awaitable[Result]]) 
 
 
 def _keep(kept: Path, report: CheckReport, judge: Judge | None) -> None:
-    file = _file(kept, report.digest, judge)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_suffix(".part")
-    part.write_bytes(msgspec.json.encode(report, enc_hook=str))
-    part.replace(file)
+    content = msgspec.json.encode(report, enc_hook=str)
+    write_whole(_file(kept, report.digest, judge), content)
 
 
 def _file(kept: Path, digest: str, judge: Judge | None) -> Path:

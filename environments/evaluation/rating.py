@@ -13,6 +13,7 @@ from environments.catalogue import Pack, pack_digest
 from environments.evaluation.figures import by_task
 from environments.spec import Difficulty
 from environments.trajectory import Record, Trajectory
+from environments.whole import write_whole
 
 BANDS: Final[tuple[tuple[float, Difficulty], ...]] = (
     (0.75, "easy"),
@@ -88,7 +89,5 @@ def write_bands(folder: Path, ratings: Ratings) -> tuple[str, str]:
         if band is not None and task.get("difficulty", "medium") != band:
             line = msgspec.json.encode({**task, "difficulty": band})
         lines.append(line + b"\n")
-    part = path.with_suffix(".part")
-    part.write_bytes(b"".join(lines))
-    part.replace(path)
+    write_whole(path, b"".join(lines))
     return before, pack_digest(folder)

@@ -20,6 +20,7 @@ from environments.llm import Endpoint, LlmUnavailable, LlmUnreadable, Sleep, sch
 from environments.synthesis.alike import Embed
 from environments.synthesis.prompts import prompt
 from environments.synthesis.spending import Spending, Spent, SynthesisUnavailable
+from environments.whole import write_whole
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -85,10 +86,7 @@ class Author:
                     hint="give a model, with --model and --base-url",
                 ) from None
         answer = await self._asked(self._model, kind, question, about)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(".part")
-        part.write_bytes(msgspec.json.format(msgspec.json.encode(answer)))
-        part.replace(path)
+        write_whole(path, msgspec.json.format(msgspec.json.encode(answer)))
         return answer
 
     async def _asked(self, model: Model, kind: type[T], question: str, about: Spent) -> T:

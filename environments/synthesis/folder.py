@@ -27,6 +27,7 @@ from environments.errors import AgentError
 from environments.spec import Spec
 from environments.synthesis.journal import StageOutcome
 from environments.trajectory import Record
+from environments.whole import write_whole
 
 RUN: Final = "run.json"
 RUNS: Final = "runs"
@@ -89,7 +90,7 @@ class RunFolder:
             raise AgentError(f"{path} is already there", hint=f"--resume {path.name}")
         path.mkdir(parents=True)
         folder = cls(path, wanted)
-        folder._write(path / RUN, _pretty(wanted))
+        write_whole(path / RUN, _pretty(wanted))
         return folder
 
     @classmethod
@@ -116,7 +117,7 @@ class RunFolder:
 
     def _want(self, **changed: Any) -> None:
         self.wanted = msgspec.structs.replace(self.wanted, **changed)
-        self._write(self.path / RUN, _pretty(self.wanted))
+        write_whole(self.path / RUN, _pretty(self.wanted))
 
     def kept(self, file: str, made_from: str, environment: str = "") -> tuple[bytes, StageOutcome]:
         """What is in a stage's file, and how it was made from this.
@@ -139,8 +140,8 @@ class RunFolder:
         folder = self._folder(environment)
         note = folder / "made" / f"{file}.json"
         note.unlink(missing_ok=True)
-        self._write(folder / file, body)
-        self._write(note, _pretty(_Note(made_from=made_from, outcome=outcome)))
+        write_whole(folder / file, body)
+        write_whole(note, _pretty(_Note(made_from=made_from, outcome=outcome)))
 
     def digest(self, stage: str, parts: Iterable[bytes]) -> str:
         """What a stage is made from: everything before it, and how often it was made anew."""
@@ -152,13 +153,6 @@ class RunFolder:
 
     def _folder(self, environment: str) -> Path:
         return self.path / "environments" / environment if environment else self.path
-
-    @staticmethod
-    def _write(path: Path, body: bytes) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f".{path.name}.part")
-        part.write_bytes(body)
-        part.replace(path)
 
 
 def _pretty(value: msgspec.Struct) -> bytes:

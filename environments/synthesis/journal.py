@@ -15,6 +15,7 @@ import msgspec
 from environments.errors import AgentError
 from environments.synthesis.makeup import Makeup
 from environments.trajectory import Record
+from environments.whole import write_whole
 
 RECORD: Final = "record.jsonl"
 ON_TASKS: Final = frozenset({"tasks", "oracle", "verifier", "walks", "check"})
@@ -81,11 +82,7 @@ class EnvironmentRecord(Record, frozen=True, kw_only=True):
 def write_record(folder: Path, records: Iterable[EnvironmentRecord]) -> Path:
     """Write the record of the run in ``folder``, whole or not at all."""
     path = folder / RECORD
-    part = path.with_suffix(".part")
-    with part.open("wb") as file:
-        for record in records:
-            file.write(msgspec.json.encode(record) + b"\n")
-    part.replace(path)
+    write_whole(path, b"".join(msgspec.json.encode(record) + b"\n" for record in records))
     return path
 
 

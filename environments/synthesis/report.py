@@ -25,6 +25,7 @@ from environments.synthesis.journal import (
     read_record,
 )
 from environments.synthesis.spending import SPENDING, Spent
+from environments.whole import write_whole
 
 MARKDOWN: Final = "report.md"
 HTML: Final = "report.html"
@@ -78,9 +79,9 @@ def write_report(folder: Path, name: str = "") -> Path:
     sections = list(_sections(records, _spent(folder), found))
     figures = plots(records, funnel(records), found)
     name = name or folder.name
-    _write(folder / MARKDOWN, _markdown(name, sections))
+    write_whole(folder / MARKDOWN, _markdown(name, sections).encode())
     path = folder / HTML
-    _write(path, _html(name, sections, figures))
+    write_whole(path, _html(name, sections, figures).encode())
     return path
 
 
@@ -282,9 +283,3 @@ def _spent(folder: Path) -> list[Spent]:
     path = folder / SPENDING
     lines = path.read_bytes().splitlines() if path.is_file() else []
     return [msgspec.json.decode(line, type=Spent) for line in lines]
-
-
-def _write(path: Path, text: str) -> None:
-    part = path.with_name(f".{path.name}.part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)

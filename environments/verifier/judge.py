@@ -18,6 +18,7 @@ import msgspec
 
 from environments.llm import ChatMessage, Llm, Usage
 from environments.trajectory import Component, Outcome, Record, Step
+from environments.whole import write_whole
 
 T = TypeVar("T", bound=msgspec.Struct)
 VerdictWord = Literal["complete", "partial", "none", "environment_fault"]
@@ -121,10 +122,7 @@ class Judge:
         opinion, usage = await self.llm.ask(messages, kind)
         given = Given(opinion, key, usage)
         if self._folder is not None:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            part = self._folder / f"{key}.part"
-            part.write_bytes(msgspec.json.encode(given))
-            part.replace(self._folder / f"{key}.json")
+            write_whole(self._folder / f"{key}.json", msgspec.json.encode(given))
         return given
 
     def _known(self, key: str, kind: type[T]) -> Given[T] | None:

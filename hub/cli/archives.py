@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from environments.whole import write_whole
 from hub.cli.output import say
 from hub.cli.packs import declared, folder_of
 from hub.settings import Settings
@@ -56,7 +57,7 @@ def build(
         raise typer.BadParameter(f"a pack archive is called *{SUFFIX}", param_hint="--output")
     signed = signature_of(path)
     outdated = signed.exists() and not (path.exists() and path.read_bytes() == content)
-    _write(path, content)
+    write_whole(path, content)
     say(f"{path}  {len(content)} bytes")
     say(f"digest {manifest.digest}")
     if outdated and not key:  # beside another file it would have a hub refuse this one
@@ -64,7 +65,7 @@ def build(
         say(f"{signed} was another file's signature, and is removed: --sign makes a new one")
     if key:
         comment = f"pack:{manifest.name}\tversion:{manifest.version}\tdigest:{manifest.digest}"
-        _write(signed, key.sign(content, comment).encode())
+        write_whole(signed, key.sign(content, comment).encode())
         say(f"signed by {key.public.name}: {signed}")
 
 
@@ -131,10 +132,3 @@ def _describe(archive: Archive, pack: Pack) -> None:
     say(f"signed by {archive.signer}" if archive.signer else "signed by nobody trusted here")
     say(f"licence: {declared(pack.spec.licence)}")
     say(f"provenance: {declared(pack.spec.provenance)}")
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Whole or not at all."""
-    part = path.with_name(f".{path.name}.part")
-    part.write_bytes(content)
-    part.replace(path)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
+from environments.whole import write_whole
 from hub.cli.evaluating import (
     SHOWN_FAILURES,
     AsJson,
@@ -97,9 +98,8 @@ def rate(
     ours = folder.resolve().is_relative_to(SHIPPED)
     beside = settings.data_dir / "ratings" if ours else folder.resolve().parent
     file = out or beside / f"{ratings.environment}.ratings.json"
-    file.parent.mkdir(parents=True, exist_ok=True)
     encoded = msgspec.json.format(msgspec.json.encode(ratings)) + b"\n"
-    file.write_bytes(encoded)
+    write_whole(file, encoded)
     if as_json:
         say(encoded.decode())
     else:

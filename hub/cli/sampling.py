@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
+from environments.whole import write_whole
 from hub.cli.output import complain, note, say, table
 from hub.cli.packs import folder_of
 from hub.cli.progress import progress
@@ -94,9 +95,8 @@ def sample(
     if beside.is_relative_to(SHIPPED):
         beside = settings.data_dir / "sampled"
     file = out or beside / f"{found.name}.sampled.jsonl"
-    file.parent.mkdir(parents=True, exist_ok=True)
     lines = b"".join(msgspec.json.encode(task) + b"\n" for task in tasks)
-    file.write_bytes(lines)
+    write_whole(file, lines)
     note(f"written to {file}")
     if write:
         _append(folder, found, lines)
@@ -110,9 +110,7 @@ def _append(folder: Path, pack: Pack, lines: bytes) -> None:
     before = path.read_bytes() if path.is_file() else b""
     if before and not before.endswith(b"\n"):
         before += b"\n"
-    part = path.with_suffix(".part")
-    part.write_bytes(before + lines)
-    part.replace(path)
+    write_whole(path, before + lines)
     note(f"the tasks are in {path}")
     note(f"the pack's digest was {pack.digest}, now {pack_digest(folder)}")
 

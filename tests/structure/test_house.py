@@ -21,7 +21,7 @@ ORDER = {
         "vfs", "branch", "workspace", "deltas", "records", "nodes", "btree", "compare", "store",
     ],
     "environments": [
-        "errors", "names", "recent", "keepable", "spec", "authoring", "trajectory", "chat",
+        "errors", "names", "whole", "recent", "keepable", "spec", "authoring", "trajectory", "chat",
         "faults", "horizons", "advantages", "llm", "documents", "assertions", "complaints",
         "datafiles", "catalogue", "archives", "sampling", "scaffold", "runtimes",
         "sandbox", "verifier", "journal", "users", "timeline", "unhurried", "opened", "joint",

@@ -22,6 +22,7 @@ from environments.synthesis.blueprints import blueprints
 from environments.synthesis.diversity import diversity
 from environments.synthesis.offline.fabricate import people
 from environments.synthesis.offline.making import Bench, Made
+from environments.whole import write_whole
 from snapshots import SnapshotStore
 
 NOTES: Final = ".synth"
@@ -112,7 +113,7 @@ def _median(values: Sequence[int]) -> int:
 def _claim(file: Path, request: Request) -> None:
     """Note what the folder holds, or refuse it if that is something else."""
     if not file.exists():
-        _write(file, request)
+        write_whole(file, msgspec.json.encode(request))
         return
     try:
         there = msgspec.json.decode(file.read_bytes(), type=Request)
@@ -134,12 +135,6 @@ def _known(notes: Path, into: Path) -> dict[int, Made]:
             if not made.passed or (into / made.name / "environment.toml").is_file():
                 found[made.number] = made
     return found
-
-
-def _write(file: Path, what: Any) -> None:
-    part = file.with_suffix(".part")
-    part.write_bytes(msgspec.json.encode(what))
-    part.replace(file)
 
 
 # --- in processes of their own ------------------------------------------------------------------
@@ -215,6 +210,6 @@ async def _make(share: Work, told: Told) -> None:
                 if made.passed:
                     shutil.rmtree(into / made.name, ignore_errors=True)
                     folder.replace(into / made.name)
-                _write(into / NOTES / f"made-{number:05d}.json", made)
+                write_whole(into / NOTES / f"made-{number:05d}.json", msgspec.json.encode(made))
                 shutil.rmtree(store.root, ignore_errors=True)
                 told(made)
