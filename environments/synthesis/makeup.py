@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Final
@@ -22,6 +23,8 @@ from environments.trajectory import Record
 from snapshots import SnapshotStore
 from snapshots.shapes import quoted
 
+_TASK: Final = re.compile(r"task (\S+?)[: ]")
+"""How a finding names the task it is of."""
 _MOST_DETAIL: Final = 400
 """Characters of what a gate says."""
 
@@ -61,6 +64,14 @@ async def gate_report(folder: Path, store: SnapshotStore, sandbox: Sandbox) -> C
     if report.passed or sandbox.statistics().ends.get("deadline", 0) == before:
         return report
     return await try_gates(folder, store, sandbox)
+
+
+def at_fault(failed: Iterable[Finding]) -> Iterator[tuple[str, str]]:
+    """The tasks that findings name, each with what is said of it."""
+    for finding in failed:
+        for line in finding.detail.splitlines():
+            if found := _TASK.match(line):
+                yield found[1], f"{finding.name}: {line}"
 
 
 def makeup_of(environment: Environment, tasks: Sequence[Task], report: CheckReport) -> Makeup:

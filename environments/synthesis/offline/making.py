@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import time
 from pathlib import Path
@@ -18,14 +17,13 @@ from environments.sandbox.host import Sandbox
 from environments.spec import Task
 from environments.synthesis.blueprint import Blueprint
 from environments.synthesis.journal import EnvironmentRecord, Rejection, StageOutcome
-from environments.synthesis.makeup import Makeup, gate_report, makeup_of
+from environments.synthesis.makeup import Makeup, at_fault, gate_report, makeup_of
 from environments.synthesis.offline.compose import compose
 from environments.synthesis.offline.fabricate import fabricate
 from environments.synthesis.offline.render import render_schema, write_pack, write_tasks
 from environments.synthesis.offline.tasks import sample_tasks
 from snapshots import SnapshotStore
 
-_TASK: Final = re.compile(r"^task (\S+?)[: ]", re.MULTILINE)
 _ROUNDS: Final = 3
 FEWEST: Final = 6
 """With fewer tasks an environment is no use."""
@@ -134,7 +132,7 @@ class Bench:
         """Try the gates; tasks that alone are at fault are left out and the rest is tried again."""
         report = await gate_report(folder, self.store, self.sandbox)
         for _ in range(_ROUNDS - 1):
-            faulty = {name for found in report.failures for name in _TASK.findall(found.detail)}
+            faulty = {task for task, _ in at_fault(report.failures)}
             if not faulty:
                 break
             tasks = [task for task in tasks if task.id not in faulty]

@@ -6,9 +6,8 @@ asked to mend them. What passes is moved into its place whole.
 
 from __future__ import annotations
 
-import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -17,7 +16,7 @@ import msgspec
 from environments.catalogue import pack_digest
 from environments.check.report import CheckReport, Finding
 from environments.synthesis.journal import Rejection, Repair
-from environments.synthesis.makeup import gate_report, makeup_of
+from environments.synthesis.makeup import at_fault, gate_report, makeup_of
 from environments.synthesis.mending import Job, NotMade, difference, pretty, summarised
 from environments.synthesis.prompts import prompt
 from environments.synthesis.stages.shapes import Checked, Judged
@@ -28,8 +27,6 @@ from environments.synthesis.stages.walks import Walks
 from environments.synthesis.workshop import Draft
 
 FILE: Final = "check.json"
-_TASK: Final = re.compile(r"^task ([a-z0-9-]+)[: ]")
-"""How a finding names the task it is of."""
 
 
 async def make(bench: Bench) -> Product:
@@ -44,7 +41,7 @@ async def make(bench: Bench) -> Product:
         if not (failed := report.failures):
             break
         ids = {task.id for task in judged.tasks}
-        lost = {task: reason for task, reason in _lost(failed) if task in ids}
+        lost = {task: reason for task, reason in at_fault(failed) if task in ids}
         if lost:
             rejected += [Rejection(what=task, reason=reason) for task, reason in lost.items()]
             judged = _without(judged, {*lost})
@@ -90,14 +87,6 @@ async def _checked(bench: Bench, draft: Draft) -> CheckReport:
 
 def _told(finding: Finding) -> str:
     return f"{finding.name}: {finding.detail}"
-
-
-def _lost(failed: Sequence[Finding]) -> Iterator[tuple[str, str]]:
-    """The tasks that findings are of, each with its reason."""
-    for finding in failed:
-        for line in finding.detail.splitlines():
-            if found := _TASK.match(line):
-                yield found[1], f"{finding.name}: {line}"
 
 
 async def _mended(bench: Bench, full: Draft, failed: Sequence[Finding]) -> tuple[str, list[Repair]]:
