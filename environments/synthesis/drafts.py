@@ -38,7 +38,7 @@ def difficulty_of(oracle: Sequence[OracleCall], walk: Walk, draft: Draft) -> Dif
     for level, bound in zip(LEVELS, _BOUNDS, strict=False):
         if points <= bound:
             return level
-    return "expert"
+    return LEVELS[-1]
 
 
 def slug_of(oracle: Sequence[OracleCall], walk: Walk) -> str:

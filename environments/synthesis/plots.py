@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from environments.errors import InfrastructureFault
 from environments.synthesis.diversity import Diversity
+from environments.synthesis.drafts import LEVELS
 from environments.synthesis.journal import EnvironmentRecord, Funnel
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ _DARK: Final = "#2f5d8a"
 _LIGHT: Final = "#c9d8e8"
 _INK: Final = "#1d2733"
 _MOST_BINS: Final = 30
-_DIFFICULTIES: Final = ("easy", "medium", "hard", "expert")
 _NOT_FOR_A_PAGE: Final = re.compile(
     r"<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>", re.DOTALL
 )
@@ -99,7 +99,7 @@ def _difficulties(axes: Axes, records: Sequence[EnvironmentRecord]) -> None:
     found: Counter[str] = Counter()
     for record in records:
         found.update(record.makeup.difficulties)
-    axes.bar(_DIFFICULTIES, [found[name] for name in _DIFFICULTIES], color=_DARK)
+    axes.bar(LEVELS, [found[name] for name in LEVELS], color=_DARK)
     axes.yaxis.set_major_locator(_whole())
     axes.set_title("tasks by difficulty")
 

@@ -20,6 +20,7 @@ from environments.sandbox.host import Sandbox, SandboxLimits
 from environments.synthesis.blueprint import Blueprint
 from environments.synthesis.blueprints import blueprints
 from environments.synthesis.diversity import diversity
+from environments.synthesis.drafts import LEVELS
 from environments.synthesis.offline.fabricate import people
 from environments.synthesis.offline.making import Bench, Made
 from environments.whole import write_whole
@@ -99,7 +100,7 @@ def report_of(made: Sequence[Made]) -> dict[str, Any]:
         },
         "difficulties": {
             level: sum(each.makeup.difficulties.get(level, 0) for each in passed)
-            for level in ("easy", "medium", "hard", "expert")
+            for level in LEVELS
         },
         "diversity": msgspec.to_builtins(diversity([(each.name, each.makeup) for each in passed])),
         "seconds": round(sum(each.seconds for each in made), 1),
