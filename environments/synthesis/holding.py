@@ -1,5 +1,9 @@
 """Whether a verifier means what its oracle did: held against the oracle, and against runs that did
-a little less, a little more, nothing, or anything."""
+a little less, a little more, nothing, or anything.
+
+The gate asks this again of the pack as it ends, whose tools or verifiers may be others by then.
+Here it costs a repair or a walk, there the task.
+"""
 
 from __future__ import annotations
 
