@@ -106,7 +106,7 @@ def _sections(
     rows += [
         (one.name, one.outcome, "", _brief(one.reason or "it was stopped"))
         for one in records
-        if one.outcome != "passed" and not any(stage.rejected for stage in one.stages)
+        if one.outcome != "passed" and all(stage.passed for stage in one.stages)
     ]
     reasons = Counter((stage, _kind(why)) for _, stage, _, why in rows)
     counted = [(stage, why, count) for (stage, why), count in reasons.most_common()]

@@ -63,7 +63,9 @@ def test_a_table_that_refers_to_another_kind_is_another() -> None:
     assert not set(tables(changed)) & set(tables(LENDING))
 
 
-def tool(name: str, *, read_only: bool = False, limit: str = "integer") -> ToolSpec:
+def tool(
+    name: str, *, read_only: bool = False, limit: str = "integer", answer: str = "string"
+) -> ToolSpec:
     parameters = {f"{name}_id": {"type": "string"}, f"{name}s": {"$ref": "#/$defs/Limit"}}
     return ToolSpec(
         name=name,
@@ -74,13 +76,15 @@ def tool(name: str, *, read_only: bool = False, limit: str = "integer") -> ToolS
             "required": [f"{name}_id"],
             "$defs": {"Limit": {"anyOf": [{"type": "null"}, {"type": limit, "title": name}]}},
         },
+        output_schema={"type": "object", "properties": {name: {"type": answer}}},
         read_only=read_only,
     )
 
 
-def test_tools_are_what_they_take_and_whether_they_write() -> None:
+def test_tools_are_what_they_take_and_answer_and_whether_they_write() -> None:
     assert erased_tools([tool("loan")]) == erased_tools([tool("berth")])
     assert erased_tools([tool("loan")]) != erased_tools([tool("loan", read_only=True)])
     assert erased_tools([tool("loan")]) != erased_tools([tool("loan", limit="string")])
+    assert erased_tools([tool("loan")]) != erased_tools([tool("loan", answer="integer")])
     twice = erased_tools([tool("loan"), tool("berth")])
     assert len(set(twice)) == 2, "two alike are more than one"

@@ -7,7 +7,13 @@ from pathlib import Path
 
 from environments.check.report import Finding
 from environments.synthesis.diversity import diversity
-from environments.synthesis.journal import read_record, write_record
+from environments.synthesis.journal import (
+    EnvironmentRecord,
+    Rejection,
+    StageOutcome,
+    read_record,
+    write_record,
+)
 from environments.synthesis.makeup import Makeup
 from environments.synthesis.offline.making import Made
 from environments.synthesis.report import write_report
@@ -103,6 +109,17 @@ def test_a_run_from_blueprints_has_the_same_report(tmp_path: Path) -> None:
     assert "&lt;&#x27;south&#x27;&gt;" in page, "what others wrote is text in a page"
     assert page.count("<svg") == 7
     assert len(re.findall(r"https?://(?!www\.w3\.org/)", page)) == 0
+
+
+def test_what_was_stopped_is_told_though_a_task_of_it_was_given_up(tmp_path: Path) -> None:
+    lost = Rejection(what="lend", reason="no copies")
+    done = StageOutcome(stage="oracle", into=2, out_of=1, rejected=(lost,))
+    stopped = EnvironmentRecord(name="museum", outcome="unfinished", stages=(done,))
+    write_record(tmp_path, [stopped])
+    write_report(tmp_path)
+    text = (tmp_path / "report.md").read_text()
+    assert "| museum | oracle | lend | no copies |" in text
+    assert "| museum | unfinished |  | it was stopped |" in text
 
 
 def test_the_same_run_has_the_same_page(tmp_path: Path) -> None:
