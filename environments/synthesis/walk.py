@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from environments.episode import Episode
 from environments.errors import PackInvalid
 from environments.oracle import REFERENCE, resolve_oracle
@@ -82,13 +84,8 @@ def needed(calls: Sequence[OracleCall], writes: Sequence[int]) -> list[OracleCal
     kept = needed_places(calls, writes)
     order = {number: place for place, number in enumerate(kept)}
     return [
-        OracleCall(
-            tool=calls[number].tool,
-            arguments={
-                name: _renumbered(value, order) for name, value in calls[number].arguments.items()
-            },
-            expect_error=calls[number].expect_error,
-            optional=calls[number].optional,
+        msgspec.structs.replace(
+            calls[number], arguments=_renumbered(calls[number].arguments, order)
         )
         for number in order
     ]

@@ -40,7 +40,7 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
     digest: str = ""
     problems: tuple[str, ...] = ()
     """Why it was rejected."""
-    dropped: int = 0
+    dropped: tuple[Rejection, ...] = ()
     """Tasks that failed a gate and were left out."""
     makeup: Makeup = Makeup()
     seconds: float = 0.0
@@ -49,13 +49,14 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
     def record(self) -> EnvironmentRecord:
         """What reports are made of."""
         tasks = self.makeup.tasks
+        problems = (Rejection(what=self.name, reason=one) for one in self.problems)
         check = StageOutcome(
             stage="check",
             passed=self.passed,
-            into=tasks + self.dropped,
+            into=tasks + len(self.dropped),
             out_of=tasks if self.passed else 0,
             seconds=self.seconds,
-            rejected=tuple(Rejection(what=self.name, reason=one) for one in self.problems),
+            rejected=(*self.dropped, *problems),
         )
         return EnvironmentRecord(
             name=self.name,
@@ -63,7 +64,7 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
             outcome="passed" if self.passed else "rejected",
             reason="; ".join(self.problems),
             digest=self.digest,
-            stages=(StageOutcome(stage="compose", into=1, out_of=1), check),
+            stages=(check,),
             makeup=self.makeup,
         )
 
@@ -98,12 +99,16 @@ class Bench:
             environment = await self._opened(load_pack(folder))
             sampled = await sample_tasks(design, rows, environment)
             write_tasks(sampled, folder)
-            report, tasks = await self._gates(folder, sampled)
+            report, tasks, dropped = await self._gates(folder, sampled)
         except EnvhubError as error:
             if error.kind == "infrastructure":
                 raise
             shutil.rmtree(folder, ignore_errors=True)
-            return msgspec.structs.replace(made, problems=(f"{error.code}: {error.message}",))
+            return msgspec.structs.replace(
+                made,
+                problems=(f"{error.code}: {error.message}",),
+                seconds=round(time.perf_counter() - started, 3),
+            )
         problems = [f"{found.name}: {found.detail[:500]}" for found in report.failures]
         if len(tasks) < FEWEST:
             problems.append(f"only {len(tasks)} tasks")
@@ -115,7 +120,7 @@ class Bench:
             passed=not problems,
             digest="" if problems else pack_digest(folder),
             problems=tuple(problems),
-            dropped=len(sampled) - len(tasks),
+            dropped=tuple(dropped),
             seconds=round(time.perf_counter() - started, 3),
         )
 
@@ -128,14 +133,22 @@ class Bench:
         description = await self.sandbox.describe(pack, snapshot)
         return Environment(pack, snapshot, description, self.sandbox)
 
-    async def _gates(self, folder: Path, tasks: list[Task]) -> tuple[CheckReport, list[Task]]:
+    async def _gates(
+        self, folder: Path, tasks: list[Task]
+    ) -> tuple[CheckReport, list[Task], list[Rejection]]:
         """Try the gates; tasks that alone are at fault are left out and the rest is tried again."""
         report = await gate_report(folder, self.store, self.sandbox)
+        dropped: list[Rejection] = []
         for _ in range(_ROUNDS - 1):
-            faulty = {task for task, _ in at_fault(report.failures)}
+            faulty = dict(at_fault(report.failures))
             if not faulty:
                 break
+            dropped += [
+                Rejection(what=task.id, reason=faulty[task.id])
+                for task in tasks
+                if task.id in faulty
+            ]
             tasks = [task for task in tasks if task.id not in faulty]
             write_tasks(tasks, folder)
             report = await gate_report(folder, self.store, self.sandbox)
-        return report, tasks
+        return report, tasks, dropped

@@ -28,7 +28,7 @@ def made(
     number: int,
     schema: tuple[str, ...] = SCHEMA,
     signatures: tuple[str, ...] = TOOLS,
-    dropped: int = 0,
+    dropped: tuple[Rejection, ...] = (),
 ) -> Made:
     makeup = Makeup(
         tables=8 + number,
@@ -58,10 +58,11 @@ def made(
     )
 
 
+LOST = tuple(Rejection(what=each, reason="it scores 0.5") for each in ("t04", "t07"))
 RUN = [
     made(0),
     made(1, signatures=tuple(f"tool {place}" for place in range(1, 21))),
-    made(2, schema=tuple(f"other {place}" for place in range(20)), dropped=2),
+    made(2, schema=tuple(f"other {place}" for place in range(20)), dropped=LOST),
     Made(
         number=3,
         name="clinic-3",
@@ -106,6 +107,7 @@ def test_a_run_from_blueprints_has_the_same_report(tmp_path: Path) -> None:
     assert "| 2 easy, 1 hard | 19 of 20 | 5 of 8 | 0 |" in text
     assert "| replay is identical | 3 | 0 |\n| oracles cover the tools | 1 | 2 |" in text
     assert "| clinic-3 | check | clinic-3 | tools load: KeyError: <'south'> |" in text
+    assert "| clinic-2 | check | t07 | it scores 0.5 |" in text
     assert "&lt;&#x27;south&#x27;&gt;" in page, "what others wrote is text in a page"
     assert page.count("<svg") == 7
     assert len(re.findall(r"https?://(?!www\.w3\.org/)", page)) == 0
