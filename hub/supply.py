@@ -24,14 +24,19 @@ def catalogue_of(settings: Settings) -> Catalogue:
 
 
 def catalogue_with(pack: Path, settings: Settings) -> Catalogue:
-    """The packs that ``settings`` name, and before any other of its name the one in a folder; so
-    are those beside it that a world mounts. Raises what ``catalogue_of`` does."""
+    """The packs that ``settings`` name, and before any other of its name the one in a folder, which
+    may be played (see ``require_unsigned_may_be``); so are those beside it that a world mounts.
+    Raises what ``catalogue_of`` does."""
     roots, invalid = _supply(settings)
-    ours = (SHIPPED.resolve(), DataDir(settings.data_dir).packs.resolve())
-    if settings.require_signed and not any(map(pack.resolve().is_relative_to, ours)):
-        raise _no_archive(pack)
     beside = (pack.parent / name for name in read_pack(pack).spec.environments)
     return Catalogue([pack, *(path for path in beside if path.is_dir()), *roots], invalid)
+
+
+def require_unsigned_may_be(folder: Path, settings: Settings) -> None:
+    """Raise ``PackNotTrusted`` where a folder was named itself and packs must be signed, wherever
+    it lies: what was once unpacked need not have been."""
+    if settings.require_signed:
+        raise _no_archive(folder)
 
 
 def _supply(settings: Settings) -> tuple[list[Path], dict[Path, PackInvalid]]:

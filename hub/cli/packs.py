@@ -210,15 +210,18 @@ def declared(text: str) -> str:
     return shown or "not declared"
 
 
-def folder_of(pack: str) -> Path:
+def folder_of(pack: str, *, to_play: bool = False) -> Path:
     """The folder of a pack given by folder, by archive (unpacked into the data directory) or by
-    name. Raises ``UnknownEnvironment`` and ``PackInvalid``."""
-    from hub.supply import catalogue_of, is_archive, unpacked
+    name. Raises ``UnknownEnvironment`` and ``PackInvalid``; ``to_play`` also ``PackNotTrusted`` for
+    a folder, where packs must be signed."""
+    from hub.supply import catalogue_of, is_archive, require_unsigned_may_be, unpacked
 
     path, settings = Path(pack), Settings.from_environment()
     if is_archive(path):
         return unpacked(path, settings)
     if is_path(pack) or path.is_dir():
+        if to_play:
+            require_unsigned_may_be(path, settings)
         return path
     return catalogue_of(settings).get(pack).path
 

@@ -80,7 +80,7 @@ def rate(
     if asks and not (settings.model_name and settings.model_url):
         complain("a model needs --model and --base-url; a script needs --policy")
         raise typer.Exit(2)
-    folder = folder_of(pack)
+    folder = folder_of(pack, to_play=True)
     given = _Given(
         policy=settings.model_name if asks else policy,
         script=None if asks else policy,

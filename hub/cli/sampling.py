@@ -73,7 +73,7 @@ def sample(
     if (model or embedder) and not settings.model_url:
         complain("where is the model asked? --base-url says so")
         raise typer.Exit(2)
-    folder = folder_of(pack)
+    folder = folder_of(pack, to_play=True)
     asked = _Asked(
         count=count,
         calls=calls,

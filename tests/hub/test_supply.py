@@ -84,6 +84,30 @@ def test_where_signatures_are_required_nothing_else_is_served(
         catalogue_of(settings(tmp_path, archive, trusted_keys=("no key",)))
 
 
+@pytest.mark.parametrize(
+    "command", [("rate", "--policy", "oracle", "-k", "1"), ("sample", "--links")]
+)
+def test_where_signatures_are_required_nothing_else_is_played(
+    tmp_path: Path,
+    archive: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    command: tuple[str, ...],
+) -> None:
+    key = SecretKey.generate()
+    once_unpacked = catalogue_of(settings(tmp_path, archive)).get("shop").path
+    monkeypatch.setenv("ENVHUB_REQUIRE_SIGNED", "true")
+    monkeypatch.setenv("ENVHUB_TRUSTED_KEYS", key.public.text)
+    name, *options = command
+    options += ["--out", str(tmp_path / "made.json")]
+    for folder in (PACKS / "shop", once_unpacked):
+        refused = Said(capsys, name, str(folder), *options)
+        assert (refused.code, "folders cannot be signed" in refused.err) == (1, True)
+    assert "is not signed" in Said(capsys, name, str(archive), *options).err
+    signature_of(archive).write_text(key.sign(ARCHIVE, "mine"))
+    assert Said(capsys, name, str(archive), *options).code == 0
+
+
 @pytest.mark.anyio
 async def test_what_a_pack_declares_is_told(tmp_path: Path, archive: Path) -> None:
     async with Hub.open(settings(tmp_path, archive)) as hub:
