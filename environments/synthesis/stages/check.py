@@ -22,7 +22,7 @@ from environments.synthesis.prompts import prompt
 from environments.synthesis.stages.shapes import Checked, Judged
 from environments.synthesis.stages.stage import Bench, Product, Stage
 from environments.synthesis.stages.tools import Code, tool_problems
-from environments.synthesis.stages.verifier import verifiers_py
+from environments.synthesis.stages.verifier import with_judged
 from environments.synthesis.stages.walks import Walks
 from environments.synthesis.workshop import Draft
 
@@ -36,7 +36,7 @@ async def make(bench: Bench) -> Product:
     repairs: list[Repair] = []
     draft, code = bench.draft, ""
     while True:
-        full = _with(draft, judged)
+        full = with_judged(draft, judged)
         report = await _checked(bench, full)
         if not (failed := report.failures):
             break
@@ -64,10 +64,6 @@ def _judged(bench: Bench) -> Judged:
     judged = bench.read("verifier.json", Judged)
     walked = bench.read("walks.json", Walks).tasks
     return msgspec.structs.replace(judged, tasks=(*judged.tasks, *walked))
-
-
-def _with(draft: Draft, judged: Judged) -> Draft:
-    return draft.with_tasks(judged.tasks, verifiers_py(judged.functions))
 
 
 def _without(judged: Judged, ids: set[str]) -> Judged:

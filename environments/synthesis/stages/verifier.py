@@ -94,7 +94,12 @@ async def make(bench: Bench) -> Product:
     return Product(pretty(judged).encode(), repairs, rejected, len(solved), len(tasks))
 
 
-def verifiers_py(functions: Mapping[str, str]) -> str:
+def with_judged(draft: Draft, judged: Judged) -> Draft:
+    """A pack with the tasks that have a verifier."""
+    return draft.with_tasks(judged.tasks, _verifiers_py(judged.functions))
+
+
+def _verifiers_py(functions: Mapping[str, str]) -> str:
     """The pack's ``verifiers.py``; empty where no task needs one."""
     if not functions:
         return ""
@@ -191,7 +196,7 @@ async def _problems(
 
 
 def _with_code(draft: Draft, task: Task, code: CodeWanted) -> Draft:
-    return draft.with_tasks([task], verifiers_py({task.id: code.source}))
+    return draft.with_tasks([task], _verifiers_py({task.id: code.source}))
 
 
 def _misnamed(bare: Task, built: Construction, intent: Intent) -> list[str]:

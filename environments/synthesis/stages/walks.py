@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from environments.spec import Spec, Task
-from environments.synthesis.construct import UNJUDGED
 from environments.synthesis.journal import Rejection, Repair
 from environments.synthesis.mending import NotMade, pretty
 from environments.synthesis.sampling.sampler import SampledTask, Sampler, Sampling
 from environments.synthesis.sampling.worded import STAGE as NAME
 from environments.synthesis.sampling.worded import worded
-from environments.synthesis.stages.oracle import Solutions
+from environments.synthesis.stages.shapes import Judged
 from environments.synthesis.stages.stage import Bench, Product, Stage, each
+from environments.synthesis.stages.verifier import with_judged
 
 FILE: Final = "walks.json"
 _REASONS: Final = 4
@@ -33,19 +33,8 @@ async def make(bench: Bench) -> Product:
     wanted = bench.wanted.walks
     if not wanted:
         return Product(pretty(Walks()).encode(), into=0, out_of=0)
-    solved = bench.read("oracle.json", Solutions).tasks
-    known = [
-        Task(
-            id=one.id,
-            instruction=one.instruction,
-            verifier=UNJUDGED,
-            oracle=one.calls,
-            answer=one.answer,
-        )
-        for one in solved
-    ]
-    opened = await bench.workshop.opened(bench.draft, bench.members)
-    environment = opened.with_tasks(known)
+    judged = bench.read("verifier.json", Judged)
+    environment = await bench.workshop.opened(with_judged(bench.draft, judged), bench.members)
     sampler = await Sampler.open(environment, bench.wanted.seed)
     made = await sampler.sample(wanted, bench.wanted.walk_calls)
     repairs: list[Repair] = []

@@ -117,14 +117,15 @@ def ring(db: Database) -> dict:
     db.run("INSERT INTO rings (at) VALUES (?)", now().isoformat())
     return {}
 ''',
-    "oracle.json": json.dumps(
+    "verifier.json": json.dumps(
         {
             "tasks": [
                 {
                     "id": "once",
                     "instruction": "Ring it.",
                     "difficulty": "easy",
-                    "calls": [{"tool": "ring"}],
+                    "verifier": {"expect": [{"table": "rings", "change": "added"}]},
+                    "oracle": [{"tool": "ring"}],
                 }
             ]
         }
