@@ -7,6 +7,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from environments.environment import Environment
+from environments.spec import Task
+
 SAMPLE = Path(__file__).parent / "samples" / "envfactory"
 TIME = "2026-01-05T09:00:00"
 REMARK = "lending-desk__books: 'b-7' -- overdue"
@@ -21,6 +24,12 @@ def write_envfactory(folder: Path) -> Path:
     (folder / "rl_val.jsonl").write_text(json.dumps(waiting()) + "\n\n")
     (folder / "other.json").write_text("[1, 2]")
     return folder
+
+
+def task_about(environment: Environment, words: str) -> Task:
+    """The one that a row was made."""
+    (task,) = [task for task in environment.pack.tasks.values() if words in task.instruction]
+    return task
 
 
 def desk(**changes: Any) -> dict[str, Any]:

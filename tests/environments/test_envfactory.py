@@ -20,9 +20,8 @@ from environments.episode import Episode
 from environments.importers.envfactory import EnvFactorySource, sources
 from environments.importers.source import ImportRefused, Written
 from environments.importers.trial import trying_out
-from environments.spec import Task
 from environments.trajectory import Step
-from tests.envfactory_files import write_envfactory
+from tests.envfactory_files import task_about, write_envfactory
 from tests.imports.envfactory import compare
 
 DESK = "lending-desk"
@@ -119,11 +118,6 @@ def test_a_source_has_another_digest_when_one_of_its_rows_changes(
 
 async def steps(episode: Episode, *calls: tuple[str, dict[str, object]]) -> list[Step]:
     return [await episode.call(tool, arguments) for tool, arguments in calls]
-
-
-def task_about(environment: Environment, words: str) -> Task:
-    (task,) = [t for t in environment.pack.tasks.values() if words in t.instruction]
-    return task
 
 
 @pytest.mark.anyio

@@ -15,8 +15,7 @@ from environments.environment import Environment, open_environments
 from environments.episode import Episode
 from environments.importers.envfactory import sources
 from environments.importers.importing import Imported, import_sources
-from environments.spec import Task
-from tests.envfactory_files import REMARK, together, write_envfactory
+from tests.envfactory_files import REMARK, task_about, together, write_envfactory
 
 DESK, ACCOUNTS, BOTH = "lending-desk", "member-accounts", "lending-desk_member-accounts"
 CHARGE = "member-accounts__charge_a_fee_for_2749b0"
@@ -47,11 +46,6 @@ def imported(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
 async def world(imported: Run) -> AsyncIterator[Environment]:
     async with open_environments([imported.packs]) as opened:
         yield await opened.get(BOTH)
-
-
-def task_about(world: Environment, words: str) -> Task:
-    (task,) = [task for task in world.pack.tasks.values() if words in task.instruction]
-    return task
 
 
 def test_each_set_of_servers_is_a_world_that_mounts_their_packs(imported: Run) -> None:
