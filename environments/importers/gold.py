@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -15,7 +16,8 @@ from environments.documents.mapping import columns
 from environments.environment import Environment
 from environments.episode import Episode
 from environments.errors import InvalidArguments, UnknownTool
-from environments.importers.trial import LONG
+from environments.importers.documented import write_tasks
+from environments.importers.trial import LONG, try_out
 from environments.joint import joined
 from environments.spec import OracleCall, Task
 from snapshots import Changeset
@@ -63,6 +65,21 @@ async def judged(environment: Environment, golds: Sequence[Gold]) -> list[Task |
     """
     parts = _parts(environment.pack)
     return [await _judged(environment, parts, gold) for gold in golds]
+
+
+def tried_out(folder: Path, golds: Sequence[Gold]) -> tuple[tuple[Task, ...], list[str]]:
+    """The tasks of the pack in ``folder``, judged, whose calls lead where they should; and why
+    others do not. Its ``tasks.jsonl`` is left unjudged."""
+    if not golds:
+        return (), []
+    write_tasks(folder, [gold.task for gold in golds])
+    told = try_out(folder, lambda trial: judged(trial, golds))
+    left_out = [
+        f"task {gold.task.id} is left out: {found}"
+        for gold, found in zip(golds, told, strict=True)
+        if isinstance(found, str)
+    ]
+    return tuple(found for found in told if not isinstance(found, str)), left_out
 
 
 async def ends(environment: Environment, golds: Sequence[Gold]) -> list[Any]:

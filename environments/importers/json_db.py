@@ -16,7 +16,7 @@ import msgspec
 
 from environments.documents import Binding
 from environments.importers.documented import Documented, read_json
-from environments.importers.gold import UNJUDGED, Gold, ends, judged
+from environments.importers.gold import UNJUDGED, Gold, ends, tried_out
 from environments.importers.manifest import licence_of
 from environments.importers.naming import pack_name
 from environments.importers.source import ImportRefused, Written
@@ -159,15 +159,15 @@ def _tried_out(pack: Documented, folder: Path, golds: list[Gold]) -> tuple[Docum
     ended = try_out(folder, lambda trial: ends(trial, golds))
     pack = pack.bound_to([pack.document, *ended])
     pack.write(folder)
-    told = try_out(folder, lambda trial: judged(trial, golds))
-    tasks, left_out = [], []
-    for gold, found in zip(golds, told, strict=True):
-        if isinstance(found, str):
-            left_out.append(f"task {gold.task.id} is left out: {found}")
-        else:
-            answer = {k: v for k, v in gold.task.verifier.items() if k == "answer"}
-            verifier = {**found.verifier, **answer}
-            if answer and "trace" in verifier:
-                del verifier["trace"]
-            tasks.append(msgspec.structs.replace(found, verifier=verifier))
-    return msgspec.structs.replace(pack, tasks=tuple(tasks)), left_out
+    found, left_out = tried_out(folder, golds)
+    wanted = {task.id: task.verifier.get("answer") for task in unjudged}
+    tasks = tuple(_answered(task, wanted[task.id]) for task in found)
+    return msgspec.structs.replace(pack, tasks=tasks), left_out
+
+
+def _answered(task: Task, answer: Any) -> Task:
+    """The task, which wants that answer, if any, instead of its calls."""
+    if answer is None:
+        return task
+    verifier = {name: value for name, value in task.verifier.items() if name != "trace"}
+    return msgspec.structs.replace(task, verifier={**verifier, "answer": answer})

@@ -23,9 +23,9 @@ from environments.importers.envfactory.tasks import (
     calls_of,
     functions_of,
     golds_of,
-    tried_out,
     without_writers,
 )
+from environments.importers.gold import tried_out
 from environments.importers.naming import pack_name
 from environments.importers.source import ImportRefused, Written
 from environments.importers.stretches import Stretch

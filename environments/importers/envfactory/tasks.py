@@ -12,10 +12,10 @@ from environments.documents import Binding
 from environments.environment import Environment
 from environments.episode import Episode
 from environments.errors import BadResult
-from environments.importers.documented import Documented, write_tasks
+from environments.importers.documented import Documented
 from environments.importers.envfactory.loaded import Ends
 from environments.importers.envfactory.rows import Row
-from environments.importers.gold import UNJUDGED, Gold, judged
+from environments.importers.gold import UNJUDGED, Gold
 from environments.importers.trial import LONG, try_out
 from environments.spec import OracleCall, Task
 
@@ -87,21 +87,6 @@ def golds_of(
         finals = {pack: found[1] for pack, found in of_packs.items()}
         golds.append(Gold(task=task, documents=documents, finals=finals))
     return golds, left_out
-
-
-def tried_out(folder: Path, golds: Sequence[Gold]) -> tuple[tuple[Task, ...], list[str]]:
-    """The tasks of the pack in ``folder`` whose calls lead where their rows say; and why others do
-    not. Its ``tasks.jsonl`` is left unjudged."""
-    if not golds:
-        return (), []
-    write_tasks(folder, [gold.task for gold in golds])
-    told = try_out(folder, lambda trial: judged(trial, golds))
-    left_out = [
-        f"task {gold.task.id} is left out: {found}"
-        for gold, found in zip(golds, told, strict=True)
-        if isinstance(found, str)
-    ]
-    return tuple(found for found in told if not isinstance(found, str)), left_out
 
 
 def functions_of(binding: Binding) -> dict[str, str]:

@@ -17,8 +17,8 @@ from environments.importers.envfactory.code import Code, read_source
 from environments.importers.envfactory.loaded import Ends, load_rows, write_loadable
 from environments.importers.envfactory.rows import read_rows
 from environments.importers.envfactory.source import LICENCE
-from environments.importers.envfactory.tasks import functions_of, golds_of, tried_out
-from environments.importers.gold import pack_rows
+from environments.importers.envfactory.tasks import functions_of, golds_of
+from environments.importers.gold import pack_rows, tried_out
 from environments.importers.manifest import write_manifest
 from environments.importers.naming import pack_name
 from environments.importers.source import ImportRefused, Written
