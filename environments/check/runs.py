@@ -12,7 +12,7 @@ import msgspec
 
 from environments.environment import Environment
 from environments.episode import Episode
-from environments.errors import AgentError, PackInvalid
+from environments.errors import AgentError, EnvhubError, PackInvalid
 from environments.oracle import resolve_oracle
 from environments.spec import OracleCall, Task
 from environments.trajectory import Reward, Step
@@ -116,15 +116,25 @@ async def judged_as(environment: Environment, task: Task, attempt: Attempt) -> R
 async def side_by_side(
     items: Iterable[Item], do: Callable[[Item], Awaitable[Result]], at_once: int = AT_ONCE
 ) -> list[Result]:
-    """``do`` for all items, a few at once; the results in the items' order."""
+    """``do`` for all items, a few at once; the results in the items' order.
+
+    Where one raises an ``EnvhubError`` the others are cancelled, and it is raised.
+    """
     found: dict[int, Result] = {}
+    raised: list[EnvhubError] = []
     limiter = anyio.Semaphore(at_once)
 
     async def one(number: int, item: Item) -> None:
         async with limiter:
-            found[number] = await do(item)
+            try:
+                found[number] = await do(item)
+            except EnvhubError as error:
+                raised.append(error)
+                group.cancel_scope.cancel()
 
     async with anyio.create_task_group() as group:
         for number, item in enumerate(items):
             group.start_soon(one, number, item)
+    if raised:
+        raise raised[0]
     return [found[number] for number in sorted(found)]

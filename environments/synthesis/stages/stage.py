@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-import anyio
 import msgspec
 
 from environments.catalogue import load_pack
-from environments.errors import EnvhubError
+from environments.check.runs import side_by_side
 from environments.synthesis.author import Author
 from environments.synthesis.folder import RunInvalid, Wanted
 from environments.synthesis.journal import Rejection, Repair
@@ -104,26 +103,9 @@ class Stage(NamedTuple):
 
 
 async def each(items: Iterable[Item], do: Callable[[Item], Awaitable[Made]]) -> list[Made]:
-    """``do`` for all items at once; the results in the items' order.
-
-    Where one raises an ``EnvhubError`` the others are cancelled, and it is raised.
-    """
-    found: dict[int, Made] = {}
-    raised: list[EnvhubError] = []
-
-    async def one(number: int, item: Item) -> None:
-        try:
-            found[number] = await do(item)
-        except EnvhubError as error:
-            raised.append(error)
-            group.cancel_scope.cancel()
-
-    async with anyio.create_task_group() as group:
-        for number, item in enumerate(items):
-            group.start_soon(one, number, item)
-    if raised:
-        raise raised[0]
-    return [found[number] for number in sorted(found)]
+    """``do`` for all items at once, else as ``side_by_side``."""
+    every = list(items)
+    return await side_by_side(every, do, at_once=len(every))
 
 
 def read_json(body: bytes, kind: type[S], place: str) -> S:

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
+from environments.episode import Episode
+from environments.errors import WorkerLost
 from environments.sandbox.host import Sandbox, SandboxLimits
 from environments.spec import EnvironmentSpec, Limits, OracleCall, Task
 from environments.synthesis.makeup import gate_report
 from environments.synthesis.workshop import Draft
+from environments.trajectory import Step
 from snapshots import Snapshot, SnapshotStore
 
 pytestmark = pytest.mark.anyio
@@ -80,3 +84,15 @@ async def test_the_gate_is_tried_again_where_a_worker_ran_out_of_time(
     replace(LAMP, spec=spec, tools=tools).write(folder)
     report = await gate_report(folder, store, sandbox)
     assert (report.passed, store.built) == (passed, tries), report.failures
+
+
+async def test_a_lost_worker_is_raised_as_what_it_is(
+    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def lost(*_: Any) -> Step:
+        raise WorkerLost("killed from outside")
+
+    LAMP.write(tmp_path / "lamp")
+    monkeypatch.setattr(Episode, "call", lost)
+    with pytest.raises(WorkerLost):
+        await gate_report(tmp_path / "lamp", SnapshotStore(tmp_path / "snapshots"), sandbox)
