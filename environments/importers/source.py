@@ -53,10 +53,13 @@ class Source(Protocol):
 
 
 @runtime_checkable
-class WorldSource(Source, Protocol):
-    """Environments of others that are played together, as a world. It is written once the packs
-    it mounts are: those that came to be lie beside the ``folder`` it is to fill, under their names,
-    and it is made anew when one of them is another."""
+class WorldSource(Protocol):
+    """What else a source has of environments that are played together, as a world. It is written
+    once the packs it mounts are: those that came to be lie beside the ``folder`` it is to fill,
+    under their names, and it is made anew when one of them is another.
+
+    No ``Source`` itself: to see whether something is one takes every property, and a digest reads
+    all there is."""
 
     @property
     def mounts(self) -> tuple[str, ...]:

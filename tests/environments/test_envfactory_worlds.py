@@ -142,3 +142,14 @@ def test_a_world_is_made_anew_when_a_pack_it_mounts_is_another(tmp_path: Path) -
     rows.write_text(rows.read_text().replace("I am Bo.", "I am Cy."))
     after = run(files, packs, ours).told
     assert [name for name in ours if after[name].unchanged] == [ACCOUNTS]
+
+
+def test_rows_that_are_gone_by_now_fail_what_is_made_of_them_and_no_more_than_that(
+    tmp_path: Path,
+) -> None:
+    files = write_envfactory(tmp_path / "files")
+    wanted = [source for source in sources(files) if source.name in (BOTH, "nowhere", ACCOUNTS)]
+    (files / "rl_train.json").unlink()
+    found = list(import_sources("envfactory", wanted, tmp_path / "packs", jobs=2))
+    assert {one.name for one in found} == {ACCOUNTS, BOTH, "nowhere"}
+    assert all("the importer failed: FileNotFoundError" in one.reason for one in found)
