@@ -17,6 +17,7 @@ from environments.check.runs import (
     Run,
     oracle_plan,
     play,
+    require_scored,
     side_by_side,
     tables_changed,
     tools_called,
@@ -80,6 +81,8 @@ async def _play(environment: Environment, findings: Findings) -> Sequence[Run]:
     runs = await side_by_side(
         tasks, lambda task: play(environment, task, oracle_plan(task), task.answer)
     )
+    for run in runs:
+        require_scored(run.reward)
     sound = judge_oracles(runs, environment, findings)
     tried = await probe(environment, sound)
     steps = [step for run in runs for step in run.steps]

@@ -17,7 +17,7 @@ from environments.check.loading import load
 from environments.check.oracles import judge_oracles
 from environments.check.randomly import Pools, known_values
 from environments.check.report import CheckReport, Finding, finding
-from environments.check.runs import Run, judged_as, oracle_plan, play, side_by_side
+from environments.check.runs import Run, judged_as, oracle_plan, play, require_scored, side_by_side
 from environments.environment import Environment
 from environments.sandbox.host import Sandbox
 from environments.spec import Task
@@ -48,6 +48,8 @@ async def lint(
         runs = await side_by_side(
             tasks, lambda task: play(environment, task, oracle_plan(task), task.answer)
         )
+        for run in runs:
+            require_scored(run.reward)
         sound = judge_oracles(runs, environment, findings)
         findings.append(await constant_answers(environment, sound))
         findings.append(await others_work(environment, sound))

@@ -12,7 +12,7 @@ import msgspec
 
 from environments.environment import Environment
 from environments.episode import Episode
-from environments.errors import AgentError, EnvhubError, PackInvalid
+from environments.errors import AgentError, EnvhubError, InfrastructureFault, PackInvalid
 from environments.oracle import resolve_oracle
 from environments.spec import OracleCall, Task
 from environments.trajectory import Reward, Step
@@ -106,6 +106,12 @@ async def play(
     await episode.close()
     changes, attempt = episode.changes(actor="agent"), episode.attempt(task, answer)
     return Run(task, tuple(steps), reward, changes, attempt, problem)
+
+
+def require_scored(reward: Reward) -> None:
+    """Raises ``InfrastructureFault`` where a run was not scored for a fault of ours."""
+    if reward.failure_kind == "infrastructure":
+        raise InfrastructureFault(reward.reason)
 
 
 async def judged_as(environment: Environment, task: Task, attempt: Attempt) -> Reward:

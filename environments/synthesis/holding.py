@@ -11,15 +11,13 @@ from environments.check.altered import dropped_writes, extra_reads
 from environments.check.oracles import doing_nothing
 from environments.check.randomly import random_runs
 from environments.check.report import Finding
-from environments.check.runs import Run, oracle_plan, play
+from environments.check.runs import Run, oracle_plan, play, require_scored
 from environments.check.strays import stray_changes
 from environments.environment import Environment
 from environments.episode import Episode
-from environments.errors import InfrastructureFault
 from environments.oracle import play_oracle
 from environments.spec import Task
 from environments.synthesis.construct import LATER_SECONDS, SEEDS
-from environments.trajectory import Reward
 
 
 async def held(environment: Environment, task: Task) -> list[str]:
@@ -29,7 +27,7 @@ async def held(environment: Environment, task: Task) -> list[str]:
     for no fault of the task's.
     """
     run = await play(environment, task, oracle_plan(task), task.answer)
-    _require_scored(run.reward)
+    require_scored(run.reward)
     if run.value != 1.0:
         return [f"the oracle scores {run.value}: {run.reward.reason}"]
     if problem := await _elsewhere(environment, task):
@@ -49,15 +47,10 @@ async def _elsewhere(environment: Environment, task: Task) -> str:
     run = await play_oracle(episode)
     reward = await episode.score(run.answer)
     await episode.close()
-    _require_scored(reward)
+    require_scored(reward)
     if reward.value == 1.0:
         return ""
     return f"with other ids and a later clock the oracle scores {reward.value}: {reward.reason}"
-
-
-def _require_scored(reward: Reward) -> None:
-    if reward.failure_kind == "infrastructure":
-        raise InfrastructureFault(reward.reason)
 
 
 async def _altered(environment: Environment, run: Run) -> list[Finding]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,13 +10,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from environments.environment import Environment
 from environments.episode import Episode
-from environments.errors import WorkerLost
+from environments.errors import InfrastructureFault, WorkerLost
 from environments.sandbox.host import Sandbox, SandboxLimits
 from environments.spec import EnvironmentSpec, Limits, OracleCall, Task
 from environments.synthesis.makeup import gate_report
 from environments.synthesis.workshop import Draft
-from environments.trajectory import Step
+from environments.trajectory import Reward, Step
+from environments.verifier.reward import unset
 from snapshots import Snapshot, SnapshotStore
 
 pytestmark = pytest.mark.anyio
@@ -86,13 +88,27 @@ async def test_the_gate_is_tried_again_where_a_worker_ran_out_of_time(
     assert (report.passed, store.built) == (passed, tries), report.failures
 
 
-async def test_a_lost_worker_is_raised_as_what_it_is(
-    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def lost(*_: Any) -> Step:
-        raise WorkerLost("killed from outside")
+async def lost_at_a_call(*_: Any) -> Step:
+    raise WorkerLost("killed from outside")
 
+
+async def lost_at_the_end(*_: Any) -> Reward:
+    return unset(WorkerLost("killed from outside"))
+
+
+@pytest.mark.parametrize(
+    ("of", "name", "lost"),
+    [(Episode, "call", lost_at_a_call), (Environment, "score", lost_at_the_end)],
+)
+async def test_a_lost_worker_is_raised_and_no_finding(
+    sandbox: Sandbox,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    of: type,
+    name: str,
+    lost: Callable[..., Any],
+) -> None:
     LAMP.write(tmp_path / "lamp")
-    monkeypatch.setattr(Episode, "call", lost)
-    with pytest.raises(WorkerLost):
+    monkeypatch.setattr(of, name, lost)
+    with pytest.raises(InfrastructureFault, match="killed from outside"):
         await gate_report(tmp_path / "lamp", SnapshotStore(tmp_path / "snapshots"), sandbox)
