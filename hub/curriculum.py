@@ -121,12 +121,15 @@ class Curriculum:
         """Say which training step comes now. Raises ``UnknownSchedule``."""
         course = await self.schedule(name)
         if course.training_step != training_step:
-            course = msgspec.structs.replace(course, training_step=training_step)
-            await self._keep(SCHEDULES, name, course)
+            async with self._all.lock:  # nobody replaces or forgets it meanwhile
+                course = await self.schedule(name)
+                course = msgspec.structs.replace(course, training_step=training_step)
+                await self._keep(SCHEDULES, name, course)
         return course
 
     async def forget_schedule(self, name: str) -> None:
-        await self._all.ledger.forget(SCHEDULES, name, self._tenant)
+        async with self._all.lock:
+            await self._all.ledger.forget(SCHEDULES, name, self._tenant)
 
     async def settled(self, terms: Terms) -> tuple[int | None, int | None]:
         """The horizon these terms ask for, if any, and the training step they are of.

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx2
 import pytest
 
@@ -55,6 +56,18 @@ async def test_an_episode_gets_the_horizon_of_its_training_step(rest: Rest) -> N
     assert await horizon(rest, schedule="scaling", horizon=3) == 3, "a horizon of one's own wins"
     again = await rest.ask("PUT", "/v1/schedules/scaling", {"fixed": 4})
     assert (again["horizon"], again["training_step"]) == (4, 250)
+
+
+async def test_a_schedule_is_replaced_while_training_comes_further(rest: Rest) -> None:
+    for step in range(1, 9):
+        await rest.ask("PUT", "/v1/schedules/both", {"fixed": 4})
+        async with anyio.create_task_group() as group:
+            group.start_soon(rest.ask, "PUT", "/v1/schedules/both", {"fixed": 8})
+            group.start_soon(
+                rest.ask, "POST", "/v1/schedules/both/advance", {"training_step": step}
+            )
+        kept = await rest.ask("GET", "/v1/schedules/both")
+        assert (kept["horizon"], kept["training_step"]) == (8, step)
 
 
 @pytest.mark.parametrize(
