@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from environments.check.report import Finding, finding
-from environments.check.runs import Plan, Run, oracle_plan, play, side_by_side
+from environments.check.runs import Plan, Run, oracle_plan, play, require_scored, side_by_side
 from environments.environment import Environment
 from environments.spec import OracleCall
 
@@ -29,6 +29,7 @@ async def extra_reads(
             if tool is not None and tool.read_only and call.expect_error is None:
                 plan.append((None, call))
         again = await play(environment, run.task, plan, run.task.answer)
+        require_scored(again.reward)
         if again.value == 1.0:
             return ""
         why = again.problem or again.reward.reason
@@ -49,10 +50,11 @@ async def dropped_writes(environment: Environment, runs: Sequence[Run]) -> Findi
             (number, call) for number, call in oracle_plan(run.task) if number != left_out
         ]
         without = await play(environment, run.task, plan, run.task.answer)
-        if without.value != 1.0:
-            return ""
-        tool = run.steps[left_out].tool
-        return f"task {run.task.id}: scores 1 without oracle call {left_out} ({tool})"
+        require_scored(without.reward)
+        call = f"without oracle call {left_out} ({run.steps[left_out].tool})"
+        if without.value is None:
+            return f"task {run.task.id}: cannot be scored {call}: {without.reward.reason}"
+        return f"task {run.task.id}: scores 1 {call}" if without.value == 1.0 else ""
 
     problems = [found for found in await side_by_side(needed, problem) if found]
     optional = len(every) - len(needed)

@@ -13,6 +13,8 @@ from rich.console import Console
 
 from environments.check import CheckReport, Finding, check_pack, check_packs
 from environments.check.probes import HUGE, breaking, mutated, plausible
+from environments.spec import EnvironmentSpec, OracleCall, Task
+from environments.synthesis.workshop import Draft
 
 BROKEN = Path(__file__).parents[1] / "packs" / "broken"
 
@@ -179,3 +181,43 @@ def test_one_argument_at_a_time_is_made_senseless() -> None:
     assert dict(mutated({"n": 1}, {"properties": {"n": {"type": "integer"}}}))["n huge"] == {
         "n": HUGE
     }
+
+
+TWO_LAMPS = '''from environments.authoring import Database, tool
+
+
+@tool(read_only=False)
+def light(db: Database, lamp: str) -> dict:
+    """Light a lamp."""
+    db.run("UPDATE lamps SET lit = 1 WHERE name = ?", lamp)
+    return {"lit": lamp}
+'''
+STUMBLING = """def verify_both(initial, final, answer, trajectory):
+    lit = {row["name"] for row in final.rows("SELECT name FROM lamps WHERE lit")}
+    return lit == {"a", "b"} if lit != {"a"} else 1 / 0
+"""
+
+
+@pytest.mark.anyio
+async def test_a_verifier_that_stumbles_over_half_a_solution_is_found(tmp_path: Path) -> None:
+    task = Task(
+        id="both",
+        instruction="Light both lamps.",
+        verifier={
+            "code": {"kind": "native", "function": "verify_both"},
+            "allow": [{"table": "lamps"}],
+        },
+        oracle=tuple(OracleCall(tool="light", arguments={"lamp": lamp}) for lamp in "ab"),
+    )
+    Draft(
+        EnvironmentSpec(name="lamps", version="1", title="Lamps", summary="Two lamps."),
+        schema="CREATE TABLE lamps (name TEXT PRIMARY KEY, lit INTEGER NOT NULL DEFAULT 0);",
+        rows={"lamps": [{"name": name} for name in "abc"]},
+        tools=TWO_LAMPS,
+        tasks=(task,),
+        verifiers=STUMBLING,
+    ).write(tmp_path / "lamps")
+    found = the(await check_pack(tmp_path / "lamps"), "every write matters")
+    assert not found.passed
+    assert "task both: cannot be scored without oracle call 1 (light)" in found.detail
+    assert "ZeroDivisionError" in found.detail
